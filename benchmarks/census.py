@@ -3,8 +3,8 @@
     uv run python benchmarks/census.py            # of the package here
     uv run python benchmarks/census.py FOLDER     # of another copy of it
 
-Lines and tokens are those of Python's `tokenize` without comments, docstrings and layout. A function passes an image on if it
-takes, as an argument of one of the names below, an image or what was made of it, up to its ranks; captions likewise. It passes
+Lines and tokens are counted by Python's `tokenize`, without comments, docstrings and layout. A function passes an image on if it
+takes, as an argument of one of the names below, an image or data made from it, up to its ranks; captions likewise. It passes
 the margin on if it names it, as an argument, an attribute or a key: between `runs.yaml` and a loss that takes it.
 """
 

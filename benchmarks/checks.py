@@ -1,6 +1,6 @@
 """What is right on a device: each check computes something there and on the CPU, or twice, and compares.
 
-A relative error is the length of the difference over that of the expected vector. Content is random, shapes are real.
+A relative error is the length of the difference, divided by the length of the expected vector. Content is random, shapes are real.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CPU = torch.device("cpu")
 FEATURE_BOUNDS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 5e-2}
 """Relative error of a feature by the precision of its products: some ten to hundred times the rounding of one."""
 NEAR = 0.25
-"""And at most this part of the distance to the nearest feature of another image: they are near in a random network."""
+"""And at most this part of the distance to the nearest feature of another image: features are near in a random network."""
 STEP_BOUNDS = {"fp32": (1e-5, 1e-4), "bf16": (1e-2, 2e-1)}
-"""Relative error of a step's loss and of its gradient, in the median of the steps: in single steps, a hardest negative
-that ties with another one may be another one."""
+"""Relative error of a step's loss and of its gradient, in the median of the steps: in single steps, a tie between
+hardest negatives may fall to another negative."""
 STEPS = 50
 SYSTEMS: dict[str, dict[str, Any]] = {
     "VSE0": {"loss": Component("sum_of_hinges"), "model": {"normalise_images": False}},
@@ -42,7 +42,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 
 @dataclass
 class Finding:
-    """What came out of a check or a measurement."""
+    """Result of a check or a measurement."""
 
     right: bool
     message: str
@@ -50,7 +50,7 @@ class Finding:
 
 
 def relative_error(values: torch.Tensor, expected: torch.Tensor) -> float:
-    """Of the worst row; infinite where a value is not finite."""
+    """Relative error of the worst row; infinite where a value is not finite."""
     values, expected = values.detach().double().cpu(), expected.detach().double().cpu()
     if not torch.isfinite(values).all():
         return float("inf")
@@ -72,7 +72,7 @@ def features(run: RunSpec, device: torch.device) -> Finding:
 
 
 def near(values: torch.Tensor, expected: torch.Tensor, bound: float) -> Finding:
-    """Whether features are within a relative bound, and much nearer to what they should be than to another image's."""
+    """Whether features are within a relative bound, and much nearer to the expected ones than to another image's."""
     error = relative_error(values, expected)
     apart = torch.cdist(expected, expected).fill_diagonal_(float("inf")).min(dim=1).values
     part = float(((values.double().cpu() - expected).norm(dim=1) / apart).max())

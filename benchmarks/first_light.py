@@ -46,9 +46,9 @@ FIRST = (
     "*/torchvision/vgg19@224/*",
     "*/torchvision/resnet152@224/*",
 )
-"""Cases of benchmarks/measure.py in the order in which they are worth most."""
+"""Cases of benchmarks/measure.py, the most useful first."""
 LATER = ("step-*/1024/*", "*/torchvision/*", "*/lite/*")
-"""Those that come after the runs that wait for a GPU. The others are left out."""
+"""Cases that come after the runs that wait for a GPU. All other cases are left out."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class Piece:
 
     name: str
     do: Callable[[], Finding | None]
-    """Gives nothing where the time was too short: the next call goes on with it."""
+    """Returns `None` where the time was too short: the next call goes on with the piece."""
     seconds: float
-    """That it takes about on a GPU: it is not begun where less is left."""
+    """Rough time on a GPU: the piece is not begun where less is left."""
 
 
 def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
@@ -82,7 +82,7 @@ def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
 
 
 def measured(device: torch.device, tiny: bool, patterns: Sequence[str], results: Results) -> Iterator[Piece]:
-    """Cases that match one of some patterns, those of the first pattern first."""
+    """Cases that match one of some patterns, the first pattern's cases first."""
     cases = measure.cases(device.type, tiny)
     for pattern in patterns:
         for name, case in cases.items():
@@ -97,7 +97,7 @@ def _measure(case: measure.Case, device: torch.device, tiny: bool, results: Resu
 
 
 class Results:
-    """What came out of each piece, kept in a file."""
+    """Results of the pieces, kept in a file."""
 
     def __init__(self, folder: Path, machine: dict[str, Any]) -> None:
         self.folder, self.machine = folder, machine
@@ -116,12 +116,12 @@ class Results:
         return self.pieces.get(name, {}).get("state") == "done"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Of the table."""
+        """Rows of the table."""
         names = [name for name in self.pieces if name.startswith("measured/") and self.is_done(name)]
         return [self.pieces[name]["figures"] for name in names]
 
     def keep(self, name: str, state: str, finding: Finding, seconds: float = 0.0) -> None:
-        """What came out of a piece."""
+        """Keep the result of a piece."""
         kept = {"state": state, "message": finding.message, "figures": finding.figures}
         self.pieces[name] = {**kept, "seconds": round(seconds, 1)}
         self.save()
@@ -138,14 +138,14 @@ class Results:
             measure.append(row, table)
 
     def do(self, piece: Piece) -> None:
-        """Do a piece and keep what came out."""
-        # Kept before it begins: one that ends the process comes after the others the next time.
+        """Do a piece and keep its result."""
+        # Kept before it begins: a piece that ends the process comes after the others the next time.
         self.keep(piece.name, "FAILED", Finding(False, "ended the process, or was stopped"))
         started = time.monotonic()
         try:
             finding = piece.do()
             state = "done" if finding and finding.right else "WRONG"
-        except Exception as error:  # of one piece: the others may be right
+        except Exception as error:  # an error of one piece: the others may be right
             state, finding = "FAILED", Finding(False, f"{type(error).__name__}: {error}")
         seconds = time.monotonic() - started
         if finding is None:
@@ -157,7 +157,7 @@ class Results:
             print(f"{state:>7}  {piece.name}  {finding.message}  ({seconds:.1f} s)", flush=True)
 
     def advice(self) -> list[str]:
-        """Lines of YAML for a preset: the fastest way of each encoder whose features are right; how many share a GPU."""
+        """Lines of YAML for a preset: each encoder's fastest way with right features; how many trainings share a GPU."""
         encoders: dict[str, dict[str, Any]] = {}
         sharing: dict[str, Any] = {}
         for row in self.rows():
@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=["*"], help="names of pieces, or patterns: 'correct/*'")
     given = parser.parse_args(arguments)
     ends = time.monotonic() + 60 * given.minutes
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it started is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes that it started are ended, too
     try:
         if given.prepare:
             study.prepare(given.prepare, given.data, tiny=given.tiny)
@@ -209,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VseppError as error:
         print(f"first_light: {error}", file=sys.stderr)
         return 2
-    # What was wrong or failed is tried again, after what is new.
+    # Pieces that were wrong or failed are tried again, after the new ones.
     for piece in sorted(chosen, key=lambda piece: piece.name in results.pieces):
         needed = 2 if given.tiny else 90 if "compile-" in piece.name else piece.seconds
         if not results.is_done(piece.name) and ends - time.monotonic() > needed:
@@ -227,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begin(given: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]]:
-    """What earlier calls left, and the chosen pieces in their order; what takes compiling comes last."""
+    """Results of earlier calls, and the chosen pieces in their order; pieces that compile come late."""
     if given.device == "cuda" and not torch.cuda.is_available():
         raise VseppError("torch finds no GPU: see nvidia-smi, or try the script with --device cpu --tiny")
     device = torch.device(given.device, 0) if given.device == "cuda" else torch.device("cpu")

@@ -83,7 +83,7 @@ def write_artefacts(
 ) -> dict[str, Path]:
     """Write all that a run reads into an empty folder, five captions an image; gives role → folder.
 
-    `dim` is D_φ of features; 0 is that of the run's encoder. An image has so many `vectors`.
+    `dim` is D_φ of features; 0 means the encoder's D_φ. An image has so many `vectors`.
     """
     captions = images * CAPTIONS_PER_IMAGE
     write_tables(folder / "corpus", *tables(images))
@@ -95,7 +95,7 @@ def write_artefacts(
         dim = dim or encoder_of(run).dim
         folders["features"] = folder / "features"
         folders["features"].mkdir()
-        # As they leave a ReLU.
+        # As features leave a ReLU.
         features = np.random.default_rng(0).standard_normal((images, vectors, dim), np.float32).clip(0)
         np.save(folders["features"] / FEATURES, features)
     if run.reads in ("inline", "live"):

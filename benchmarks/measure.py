@@ -68,7 +68,7 @@ OTHER_WAYS = {
 }
 """How an encoder is run in other ways than by default, by kind of device."""
 SHARING = (1, 2, 4)
-"""Trainings at once."""
+"""Numbers of trainings at once."""
 BESIDE = {
     "step-1c": "reference-1c",
     "step-bigru": "reference-bigru",
@@ -78,7 +78,7 @@ BESIDE = {
     "sharing-2": "sharing-1",
     "sharing-4": "sharing-1",
 }
-"""Case of the same variant to which the speed of a case is a ratio."""
+"""Case → case of the same variant that its speed is compared with, as a ratio."""
 LARGE = 64
 """Pixels of a side above which a network is slow on a CPU: it is trained in batches of 16."""
 REFERENCE_STEPS = 8
@@ -87,27 +87,27 @@ SHARING_STEPS = 4
 _TRAINING: list[Training] = []
 """The training of a process that `share` has started."""
 Timed = tuple[Callable[[], object], int]
-"""What is called over and over, and the items of a call."""
+"""The timed call, made over and over, and the number of its items."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Something that is timed."""
+    """Something to time."""
 
     what: str
     variant: str
     unit: str
-    """What a call is counted in, a second."""
+    """Unit of the rate, such as pairs/s."""
     set_up: Callable[[Case, Path, torch.device, ExitStack], Timed]
-    """Sets it up in an empty folder."""
+    """Sets the case up in an empty folder."""
     run: RunSpec
-    """The run whose part is timed."""
+    """The run that the timed part belongs to."""
     dim: int = 0
     """D_φ, where features are made up; 0 is the encoder's own."""
     images: int = 640
-    """Of the made-up corpus."""
+    """Images of the made-up corpus."""
     vectors: int = 1
-    """Of an image, where features are made up."""
+    """Vectors of an image, where features are made up."""
     photograph: tuple[int, int] = (640, 480)
     """Width and height of a JPEG, pixels."""
 
@@ -116,7 +116,7 @@ class Case:
         return f"{self.what}/{self.variant}/{self.run.precision}"
 
     def artefacts(self, folder: Path) -> dict[str, Path]:
-        """All that the run reads."""
+        """Write all that the run reads."""
         return made_up.write_artefacts(self.run, self.images, self.dim, folder, vectors=self.vectors)
 
 
@@ -220,7 +220,7 @@ def tape(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Ti
     run, artefacts = case.run, case.artefacts(folder)
     encoder = load_encoder(run.encoder, artefacts["encoder"])
     images = place(open_store(artefacts["train_store"]), "image store", Placing(device))
-    # So many chunks that what is written after the last one was computed is little beside them.
+    # So many chunks that the writing after the last one was computed takes little time beside them.
     batch = encode_batch(run.encoder.input_size, device)
     rows = np.arange(min(8 * CHUNK_CAPTIONS, 64 * case.images) if batch > 16 else batch)
     crops = CaptionCrops(run.crop, rows // made_up.CAPTIONS_PER_IMAGE % len(images), rows, run.draw)
@@ -348,22 +348,22 @@ def share(case: Case, folder: Path, device: torch.device, stack: ExitStack, *, p
 
 
 def begin_training(run: RunSpec, artefacts: dict[str, Path], device: torch.device, threads: int) -> None:
-    """Set up, in a process of its own, the training whose steps are taken."""
+    """Set up, in a process of its own, the training that takes the steps."""
     torch.set_num_threads(threads)
     _TRAINING.append(Training(run, artefacts, device))
 
 
 def take_steps() -> None:
-    """Some steps of this process's training."""
+    """Take some steps of this process's training."""
     for _ in range(SHARING_STEPS):
         loss = _TRAINING[0].repeated()
-    float(loss)  # which a GPU has then computed
+    float(loss)  # waits until a GPU has computed it
 
 
 def measure(
     case: Case, device: torch.device, threads: int, seconds: float, earlier: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Time a case; gives a row of the table, with the ratios to the cases of earlier rows that it stands beside."""
+    """Time a case; gives a row of the table, with the ratios to the cases of earlier rows in `BESIDE`."""
     forget_earlier(device)
     with tempfile.TemporaryDirectory(prefix="vsepp-measure-") as folder, ExitStack() as stack:
         call, items = case.set_up(case, Path(folder), device, stack)
@@ -383,7 +383,7 @@ def measure(
         and row["variant"] == case.variant
         and row["precision"] in (precision, "fp32")
     ]
-    if device.type == "cuda" and not case.what.startswith("sharing"):  # whose processes have their own memory
+    if device.type == "cuda" and not case.what.startswith("sharing"):  # its processes have their own memory
         notes.append(f"{bytes_text(torch.cuda.max_memory_allocated(device))} of its memory")
     code = git_state()
     return {
@@ -449,7 +449,7 @@ def main(arguments: list[str] | None = None) -> int:
     for case in chosen:
         try:
             row = measure(case, device, given.threads, given.seconds, rows)
-        except Exception as error:  # others may fit into memory, or be there
+        except Exception as error:  # other cases may fit into memory, or have their packages
             print(f"{case.name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
         rows.append(row)

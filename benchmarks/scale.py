@@ -152,7 +152,7 @@ def anonymous_bytes() -> int:
 
 
 def watched(part: Callable[[Path, int], dict[str, float]], folder: Path, pairs: int) -> dict[str, float]:
-    """What a part gives, its seconds and the largest anonymous memory, looked at twenty times a second."""
+    """Figures of a part, its seconds and its largest anonymous memory, read twenty times a second."""
     ended, seen = threading.Event(), [anonymous_bytes()]
 
     def watch() -> None:

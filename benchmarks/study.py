@@ -1,7 +1,7 @@
 """The runs of the Flickr8k study that wait for a GPU, as a list of steps that needs nothing of the workflow.
 
 `prepare` writes the list where the whole package is installed, and makes there what needs more than torch: tables, word ids
-and encoders. `run` does one of the others on the machine with the GPU; every step resumes, so one that was stopped goes on.
+and encoders. `run` does one of the other steps on the machine with the GPU; every step resumes, so a stopped step goes on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 LIST = "jobs.json"
 SEEDS = (0, 1, 2)
 TUNED = [f"{system}-{run}-ft" for run in ("rc", "rc-lite2") for system in ("f8k-vse0", "f8k-vsepp")]
-"""Runs that wait for a GPU; what they start from comes with them."""
+"""Runs that wait for a GPU; the runs that they start from come with them."""
 MADE_ELSEWHERE = ("corpus", "tokens", "encoder")
 TINY: dict[str, Any] = {
     "encoders": {
@@ -44,12 +44,12 @@ SMALL = {"text": {"dim": 8, "word_dim": 6}, "joint_dim": 8, "epochs": 1, "batch_
 
 
 def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
-    """Write the list into a new folder, and make there what the machine with the GPU cannot.
+    """Write the list into a new folder, and make there what the machine with the GPU cannot make.
 
     Raises
     ------
     VseppError
-        If the folder is there or the archives are not, or as the steps that are called.
+        If the folder exists or an archive is missing, or if a called step fails.
     """
     if archives is None or not all((archives / name).is_file() for name in ARCHIVES):
         raise VseppError(f"--data: {archives}: expected a folder with {' and '.join(ARCHIVES)}")
@@ -65,7 +65,7 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
 
 
 def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
-    """What the runs and those that they start from need, each artefact once, seed by seed; in small of one run."""
+    """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run."""
     from vsepp.config import make_plan
     from vsepp.config.costs import needed_artefacts
 
@@ -101,7 +101,7 @@ def run(
 ) -> Finding | None:
     """Do one step, or go on with it; nothing if it does not end by then, by the monotonic clock.
 
-    Of an evaluated model the record is kept, in a study of its own.
+    The record of an evaluated model is kept in a study of its own.
     """
     folder = prepared / job["folder"]
     if not (folder / MANIFEST).is_file():

@@ -8,7 +8,7 @@
     model.scores(images, captions)                     # scores[image, caption]
     vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
 
-`import vsepp` alone takes no time: torch is imported by what needs it.
+`import vsepp` alone takes no time: torch is imported when `load` or another of its functions is first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Components: losses, similarities, text encoders, image heads, poolings, matchers, optimisers, ..., found by name. `KINDS` has all of them.
 
 A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
-entry points, whose group is the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
+entry points in a group that has the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
 registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain all
 runs.
 
@@ -51,7 +51,7 @@ KINDS: dict[str, str] = {
     "figure": "vsepp.reporting.figures",
     "truth": "vsepp.truths",
 }
-"""Kind of component → our package of them, and the group of entry points for others."""
+"""Kind of component → our package of such components; also the name of the group of entry points for others."""
 REQUIRED: dict[str, str] = {
     "loss": "loss",
     "similarity": "score",
@@ -101,7 +101,7 @@ def load(kind: str, name: str) -> ModuleType:
     Raises
     ------
     VseppError
-        If there is no such component, listing those there are, or if several packages offer one of that name.
+        If there is no such component, listing the components there are, or if several packages offer one of that name.
     """
     return importlib.import_module(module_name(kind, name))
 
@@ -118,7 +118,7 @@ def options(kind: str, component: Component) -> Any:
         checked = read_options(kind, component)
     except ValidationError as error:
         mistakes = declared.mistakes_of(error, described.options)
-        # A component that refuses a value itself begins with the option.
+        # A component that refuses a value itself begins its message with the option.
         text = "; ".join(f"{option}: {what}" if option else what for option, what in mistakes)
         raise VseppError(
             f"{kind} {component.name!r}: {text}; its options are {known_options(described)}"
@@ -173,7 +173,7 @@ def module_name(kind: str, name: str) -> str:
 
 
 def known(kind: str) -> list[str]:
-    """Names of all components of a kind, ours and those of other packages."""
+    """Names of all components of a kind, our components and the components of other packages."""
     return sorted({*_ours(kind), *_entry_points().select(group=KINDS[kind]).names})
 
 

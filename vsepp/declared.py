@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     SplitName = Split
 PROTOCOLS = ("1K", "5x1K", "5K")
-"""Of own captions, see `vsepp.evaluation.protocols`."""
+"""Protocols of own captions, see `vsepp.evaluation.protocols`."""
 WORDS: Literal["words"] = "words"
 PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""
@@ -38,7 +38,7 @@ TASKS = {
     "t2t": "caption → caption",
     "i2i": "image → image",
 }
-"""Task → its name; its letters say what asks and what is sought. A protocol has the first two, the directions."""
+"""Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
 REGIONS = 10
 """Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
 Count = Annotated[int, Field(ge=1)]
@@ -56,7 +56,7 @@ _OF_PYDANTIC = ("constrained-", "function-", "[key]")
 
 
 def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str, str]]:
-    """Dotted key and what is wrong with it, of each mistake that pydantic found in a declaration."""
+    """Dotted key and explanation of each mistake that pydantic found in a declaration."""
     for detail in error.errors():
         parts = [part for part in map(str, detail["loc"]) if not part.startswith(_OF_PYDANTIC)]
         yield ".".join(parts), _explanation(detail, declaration)
@@ -68,7 +68,7 @@ def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
         return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] in ("missing", "missing_argument"):
         return "missing"
-    if detail["type"] == "value_error":  # a check of ours, which says itself what it got
+    if detail["type"] == "value_error":  # a check of ours: its message says what it got
         return str(detail["ctx"]["error"])
     message = detail["msg"][0].lower() + detail["msg"][1:].replace("valid array", "valid list")
     return f"got {shortly(detail['input'])}; {message}"
@@ -90,7 +90,7 @@ def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
 
 
 def fields_of(declaration: Any) -> dict[str, Any] | None:
-    """Field → annotation of a declaration; `None` of anything else."""
+    """Field → annotation of a declaration; `None` for anything else."""
     if isinstance(declaration, type) and issubclass(declaration, BaseModel):
         return {name: field.annotation for name, field in declaration.model_fields.items()}
     if isinstance(declaration, type) and dataclasses.is_dataclass(declaration):

@@ -45,12 +45,12 @@ def first_of(items: Sequence[str]) -> str:
 
 
 def cut(text: str, longest: int = _LONGEST) -> str:
-    """A text without the middle of what a file says at length."""
+    """A text, without its middle where it is long."""
     return text if len(text) <= longest else f"{text[: longest - 300]} … {text[-300:]}"
 
 
 def printable(message: str) -> str:
-    """A message of bounded length; what a file of others says in it cannot steer the terminal."""
+    """A message of bounded length; text from other people's files in it cannot steer the terminal."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1]
         for letter in cut(message, _LONGEST_MESSAGE)

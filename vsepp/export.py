@@ -113,7 +113,7 @@ def _copy(artefact: Path, target: Path) -> None:
 
 
 def _halve(folder: Path) -> None:
-    """Round a copied model's weights to 16 bits; its manifest then has the digest of what is there, and that of before."""
+    """Round a copied model's weights to 16 bits; its manifest then has the digests of the weights before and after."""
     from safetensors.torch import save_file
 
     path, manifest = folder / WEIGHTS, read_manifest(folder)

@@ -115,7 +115,7 @@ def export_onnx(model: Model, folder: Path) -> dict[str, float]:
 
 
 def _write(tower: nn.Module, inputs: Mapping[str, np.ndarray], path: Path) -> None:
-    """Write an encoder; inputs are examples, of which all dimensions except the size of crops are free."""
+    """Write an encoder; inputs are examples: all their dimensions except the size of crops are free."""
     free = torch.export.Dim.AUTO
     dynamic = {name: {0: free, 1: free} if name == "ids" else {0: free} for name in inputs}
     # torch warns about its own exporter, and the optimiser logs every node that it touches.

@@ -54,12 +54,12 @@ class CaptionedPicture:
 
 @dataclass(frozen=True)
 class Trial:
-    """What was made of a folder of pictures: the inputs of its run, and the settings that the workflow takes."""
+    """A prepared folder of pictures: the inputs of its run, and the settings that the workflow takes."""
 
     inputs: Path
     """Folder of the captions and of the link to the pictures."""
     settings: Mapping[str, Any]
-    """What `--config` of the workflow is given."""
+    """Values for `--config` of the workflow."""
     pictures: Mapping[str, int]
     """Split → number of its pictures."""
     captions: int
@@ -85,7 +85,7 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     ------
     VseppError
         If there are no pictures, fewer than `FEWEST_PICTURES` with captions, captions of pictures that are not there, a file
-        of captions that cannot be read, or more than `MOST_UNREADABLE` of the pictures that cannot be decoded.
+        of captions that cannot be read, or if more than `MOST_UNREADABLE` of the pictures cannot be decoded.
     """
     if not folder.is_dir():
         raise VseppError(f"{folder}: expected a folder of pictures, found none")
@@ -115,7 +115,7 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
 
 
 def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
-    """Captions of a CSV, whose pictures must be there."""
+    """Captions of a CSV; their pictures must be there."""
     spec = CorpusSpec(
         name="own",
         reader=Component("captions_csv"),
@@ -262,7 +262,7 @@ def _slug(folder: Path) -> str:
 
 
 def _write(trial: Trial, folder: Path, table: str) -> None:
-    """Write the inputs, but nothing that is there already: what was made from it stays done."""
+    """Write the inputs; captions and link that are there already stay, so that results made from them stay done."""
     trial.inputs.mkdir(parents=True, exist_ok=True)
     captions, link = trial.inputs / "own-captions.csv", trial.inputs / "own-pictures"
     if not captions.is_file():

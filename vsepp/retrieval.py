@@ -72,7 +72,7 @@ Picture = str | os.PathLike[str] | Image.Image | np.ndarray
 
 
 class _Embeddings(np.ndarray):
-    """An array that knows what it embeds, and so do its rows; what is computed from it is a plain array."""
+    """An array whose type says what it embeds; its rows keep the type, and results computed from it are plain arrays."""
 
     def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
         plain = np.asarray(array)
@@ -90,9 +90,9 @@ class CaptionEmbeddings(_Embeddings):
 class Model:
     """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
 
-    Embeddings are those of the workflow's evaluation, up to rounding. They are equal bit for bit on the same machine with the
-    same number of threads, for the same images in the same order, if these fill at least one of the encoder's batches (128
-    crops; on a CPU 16 if crops have more than 64 pixels a side).
+    Embeddings equal the embeddings of the workflow's evaluation, up to rounding. They are equal bit for bit on the same machine
+    with the same number of threads, for the same images in the same order, if these fill at least one of the encoder's batches
+    (128 crops; on a CPU 16 if crops have more than 64 pixels a side).
     """
 
     def __init__(
@@ -137,12 +137,12 @@ class Model:
         images
             Paths, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
             pictures are taken as RGB, an alpha channel is dropped, and a picture is turned as its EXIF data say, unlike the
-            photographs of a data set, of which the run's `exif_orientation` decides.
+            photographs of a data set, for which the run's `exif_orientation` decides.
 
         Returns
         -------
         ImageEmbeddings
-            float32 `(n, d)`. Of unit length, except for VSE0, whose image embeddings are not normalised.
+            float32 `(n, d)`, of unit length, except for VSE0, whose image embeddings are not normalised.
 
         Raises
         ------
@@ -222,7 +222,7 @@ class Model:
         ----------
         captions
             Sentences. Words that are not in the vocabulary count as unknown words; a warning names captions that have only
-            those.
+            unknown words.
 
         Returns
         -------
@@ -330,7 +330,7 @@ def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.
     ----------
     scores
         `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions. Or an iterator
-        of such matrices, each with the candidates that follow, for more candidates than fit in memory.
+        of such matrices, each with the next candidates, for more candidates than fit in memory.
     k
         How many candidates to keep; all by default. Candidates of equal score keep their order.
 
@@ -402,7 +402,7 @@ def evaluate(
 
 
 def layout_of(folder: Path) -> dict[str, Any]:
-    """What `vsepp.json` says of an exported folder; empty for a run of the workflow.
+    """Content of `vsepp.json` in an exported folder; empty for a run of the workflow.
 
     Raises
     ------
@@ -424,7 +424,7 @@ def layout_of(folder: Path) -> dict[str, Any]:
 
 
 def _installed_encoder(run: RunSpec, sha256: str) -> ImageEncoder:
-    """The encoder with the weights of a package, which must be those that the model was trained with."""
+    """The encoder with the weights of a package, which must be the weights that the model was trained with."""
     network = import_weights(run.encoder)
     with tempfile.TemporaryDirectory() as written:
         save_encoder(network, Path(written))
@@ -447,9 +447,9 @@ def require_files(folder: Path) -> None:
 def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
     """Folder of the image encoder that a run was trained with; `None` if it needs none. Errors as in `load`.
 
-    A model on published features has no encoder; one that was fine-tuned has it among its own weights; one that was exported
-    without it takes the weights of an installed package. A released model
-    names its encoder by the spec, any other run by the digest of the weights.
+    A model on published features has no encoder; a fine-tuned model has it among its own weights; a model that was exported
+    without it takes the weights of an installed package. A released model names its encoder by the spec, any other run by the
+    digest of the weights.
     """
     if run.image_features != "computed" or holds_encoder(folder / WEIGHTS):
         return None

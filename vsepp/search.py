@@ -34,7 +34,7 @@ from vsepp.spec import RunSpec, to_dict
 from vsepp.user_files import PHOTOGRAPHS, reading, text_of
 
 LONGEST_TEXT = 1000
-"""Characters of a sentence, several times those of the longest captions: each word is a step of the text encoder."""
+"""Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""
 THUMBNAIL = 256
 """Longest side of a thumbnail, pixels."""
 # Vectors that are scored at once.
@@ -54,7 +54,7 @@ class Hit:
     image_id: str
     file_name: str
     caption: str
-    """The caption that was found; of an image that was found its first one, empty where it has none."""
+    """The caption that was found; for an image that was found, its first caption, empty where it has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,22 +73,22 @@ class Index:
     """float32 `(n_images, d)`."""
     image_ids: Sequence[str | int]
     file_names: Sequence[str]
-    """As many; none where only the vectors of images are at hand."""
+    """`n_images` names; none where only the vectors of images are at hand."""
     caption_embeddings: np.ndarray | Shards
     """float32 `(n_captions, d)`; no rows where there are no captions."""
     captions: Sequence[str | int]
     caption_to_image: np.ndarray
     """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
     pixels: Sequence[Path] | np.ndarray | Shards | WholeImages | None
-    """The images as files, or those of an image store; `None` where neither is at hand."""
+    """The images as files, or the pixels of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""
     approximate: Approximate | None = None
-    """What lists the candidates of a question; `None`: all are."""
+    """Approximate index that lists the candidates of a question; `None`: all are candidates."""
 
     @property
     def name(self) -> str:
-        """What the model is called: a model that comes with the package by its folder, any other by its run."""
+        """Name of the model: the name of its folder if it comes with the package, else the id of its run."""
         shipped = self.folder in shipped_models().values()
         return self.folder.name if shipped else self.model.run.id
 
@@ -186,8 +186,8 @@ class Index:
 def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     """Load a run of the workflow with its kept test embeddings, captions and images.
 
-    What the answers come from is verified: the model, the embeddings, and the tables of the corpus. The image store, which
-    is only looked at, is told by its manifest.
+    The sources of the answers are verified: the model, the embeddings, and the tables of the corpus. The image store, which
+    is only looked at, is recognised by its manifest.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def index_vectors(
     vectors
         `.npy` files of float32 `(n, d)`, or folders of them in the order of their names; rows go on from file to file.
     approximate
-        File of an approximate index, made where it is missing, whose candidates alone are scored. It needs faiss.
+        File of an approximate index, made where it is missing; only its candidates are scored. It needs faiss.
     device
         As for `vsepp.load`.
 
@@ -341,7 +341,7 @@ def _vector_files(place: Path) -> list[Path]:
 
 
 def _mapped(file: Path, dim: int) -> np.ndarray:
-    """Vectors of a file, as long as they are asked for in memory."""
+    """Vectors of a file as a memory map: they are read when they are asked for."""
     with reading(file, f"a .npy file of float32 (n, {dim}), the vectors of this model"):
         found: np.ndarray = np.load(file, mmap_mode="c", allow_pickle=False)
         if found.shape[1:] != (dim,) or found.dtype != np.float32:
@@ -373,7 +373,7 @@ def captions_of(file: Path) -> list[str]:
 
 
 def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
-    """The image store of a corpus as the run's test images were resized, where it is kept."""
+    """Image store of a corpus, resized as the run's test images; `None` where it is not kept."""
     wanted = artefact_digest(corpus / "images.parquet"), value_digest(to_dict(run.eval_store))
     for place in beside(folder, "stores/*"):
         if (place / MANIFEST).is_file():

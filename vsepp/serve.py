@@ -32,7 +32,7 @@ from vsepp.search import LONGEST_TEXT, Index
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
-"""Bytes of a request that sends a picture."""
+"""Most bytes of a request that sends a picture."""
 MOST_PIXELS = 50_000_000
 _QUALITY = 92
 LONGEST_SILENCE = 10
@@ -84,7 +84,7 @@ class _Channel(waitress.channel.HTTPChannel):
 
 
 class _Site:
-    """What the addresses of the page answer."""
+    """Handlers of the page's addresses."""
 
     def __init__(self, indexes: Sequence[Index], answers: int) -> None:
         self.indexes, self.answers = indexes, answers
@@ -150,7 +150,7 @@ def picture_of(data: bytes) -> Image.Image:
     Raises
     ------
     VseppError
-        If it is none, is damaged, or claims more than `MOST_PIXELS`, which is told before any pixel is decoded.
+        If it is no picture, is damaged, or claims more than `MOST_PIXELS`; the size is checked before any pixel is decoded.
     """
     try:
         picture: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)

@@ -1,7 +1,7 @@
-"""The boundary to files: what a damaged one makes its parser raise becomes one sentence with the file's name.
+"""The boundary to files: any error on reading a file becomes one sentence with the file's name.
 
-`reading` is the guard of every reader. What users bring is also opened only if it is a file of a size that such files have, and
-parsed strictly (`bytes_of`, `text_of`, `json_of`); what vsepp wrote itself is known by the digests of its manifest.
+`reading` is the guard of every reader. A user's file is also opened only if it is a regular file of a plausible size, and parsed
+strictly (`bytes_of`, `text_of`, `json_of`); files that vsepp wrote itself are known by the digests of their manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from vsepp.errors import VseppError
 
 PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
-"""Ends of the names by which pictures are found in a folder."""
+"""Name endings by which pictures are found in a folder."""
 LARGEST_TEXT = 1 << 30
 """Bytes of the largest text that is read; the largest of the field, Karpathy's split of COCO, has 144 MB."""
 
@@ -38,7 +38,7 @@ def shortly(value: object) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path leads to something; one that no file can have does not."""
+    """Whether a path leads to something; a path that no file can have does not."""
     try:
         path.stat()
     except (OSError, ValueError):
@@ -104,7 +104,7 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     path
         What should be a file, or a link to one.
     expected
-        What it should hold, for the message: `an .npz of embeddings`.
+        Expected content, for the message: `an .npz of embeddings`.
 
     Raises
     ------

@@ -43,7 +43,7 @@ class _Loader(Composer, yaml.CSafeLoader):
 
 
 def _unique_mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    """A mapping whose keys differ: PyYAML silently keeps the last of equal ones."""
+    """A mapping whose keys differ: PyYAML silently keeps the last of equal keys."""
     lines: dict[Any, int] = {}
     for key_node, _ in node.value:
         if key_node.tag == "tag:yaml.org,2002:merge":

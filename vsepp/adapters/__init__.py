@@ -1,7 +1,7 @@
-"""Adapters: what embeds image files and captions, found as `module:name`. Here are those of three libraries.
+"""Adapters: objects that embed image files and captions, found as `module:name`. Here are adapters of three libraries.
 
 `name` is an object with `embed_images(files)` and `embed_captions(texts)`, which give floating-point NumPy arrays `(n, d)` in the order of
-what they get, or a class or function that makes one. Scores are inner products, so for cosines an adapter normalises.
+their input, or a class or function that makes one. Scores are inner products, so for cosines an adapter normalises.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _EXTRAS = {"open_clip": "open-clip", "transformers": "transformers", "sentence_t
 
 
 def load(name: str, model: str | None = None) -> Any:
-    """The object of `module:name`, looked for in the working folder too; `model` is what a class or function is called with, if anything.
+    """The object of `module:name`, looked for in the working folder too; `model` is the argument of a class or function, if any.
 
     Raises
     ------

@@ -32,7 +32,7 @@ trained models. `vsepp COMMAND -h` explains a command."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
-    """The parser of the command line, and that of each command."""
+    """The parser of the command line, and the parser of each command."""
     parser = argparse.ArgumentParser(
         prog="vsepp", description=__doc__.strip(), formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         said = refused_by_system(error, getattr(given, "output", None) or Path())
-        # Of a file of the user's, most often.
+        # Most often about a file of the user's.
         if said is None and isinstance(error, OSError) and error.strerror:
             said = f"{error.filename or 'a file'}: {error.strerror}"
         if said is None:

@@ -105,7 +105,7 @@ def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
 
 
 def _require_there(given: argparse.Namespace, *models: str) -> None:
-    """Refuse what is not there, before torch is imported, which takes seconds."""
+    """Refuse missing models, folders and files before torch is imported, which takes seconds."""
     if given.k < 1:
         raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
     for model in models:
@@ -117,7 +117,7 @@ def _require_there(given: argparse.Namespace, *models: str) -> None:
 
 
 def _opened(given: argparse.Namespace, model: str) -> Index:
-    """The model with what it looks in: pictures and captions that were given, else its own test images."""
+    """The model with its index: the given vectors, or pictures and captions, else its own test images and captions."""
     from vsepp.search import index_pictures, index_vectors, open_index
 
     if getattr(given, "vectors", None):

@@ -51,7 +51,7 @@ def option(name: str) -> str:
 
 
 def add_role(parser: argparse.ArgumentParser, role: str, read: Role) -> None:
-    """Add the option that says what is read in a role."""
+    """Add the option that names the folder or file of a role."""
     more = "optional: " if read.optional else ""
     parser.add_argument(option(role), type=Path, metavar="FOLDER", help=more + read.what)
 
@@ -94,10 +94,10 @@ def add_machine(parser: argparse.ArgumentParser, takes: Iterable[str]) -> None:
 
 
 def given_options(given: argparse.Namespace) -> dict[str, Any]:
-    """Those of the options of `add_machine` that were given."""
+    """The options of `add_machine` that were given."""
     return {name: value for name in given.takes if (value := getattr(given, name)) is not None}
 
 
 def given_inputs(given: argparse.Namespace) -> dict[str, Path]:
-    """Role → folder or file, of those that were given."""
+    """Role → folder or file, for the roles that were given."""
     return {role: path for role in given.roles if (path := getattr(given, role)) is not None}

@@ -1,4 +1,4 @@
-"""Hold models against each other, and results against what they are expected to be."""
+"""Compare models with each other, and results with their expected values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_steps(steps: Any) -> None:
 
 
 def compare(given: argparse.Namespace) -> None:
-    """Print what models differ in: two in words, more in groups."""
+    """Print the differences between models: of two in words, of more in groups."""
     from vsepp.reporting import compare as comparing
 
     file, names = given.figure, [given.a, *given.others]
@@ -66,7 +66,7 @@ def compare(given: argparse.Namespace) -> None:
 
 
 def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
-    """Where a model lies that the command line names, or its records."""
+    """Paths, or records, of a model that the command line names."""
     if Path(name).exists():
         return [Path(name)]
     if not given.params.is_dir():
@@ -96,7 +96,7 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
 
 
 def expected(given: argparse.Namespace) -> None:
-    """Print or set what the results of a plan are expected to be."""
+    """Compare the results of a plan with their expected values, or set these."""
     from vsepp.config.plan import expected_file
     from vsepp.provenance.manifest import git_state
     from vsepp.reporting import expected as values

@@ -60,7 +60,7 @@ def plan(given: argparse.Namespace) -> None:
         known = "; ".join(measured) or "none"
         raise VseppError(f"--device: {given.device!r} was not measured; recorded are: {known}")
     free, recorded = shutil.disk_usage(".").free, read_lock(given.params / LOCK)
-    # The newest of the places that were measured for most of it.
+    # The device that was measured for most of the plan; of several, the one measured last.
     by_place: dict[str | None, dict[str, Any]] = {
         place: report(chosen, measured[place], recorded, free) for place in places
     } or {None: report(chosen, {}, recorded, free)}
@@ -160,7 +160,7 @@ def _count(value: int | None) -> str:
 
 
 def _time(time: Mapping[str, Any]) -> str:
-    """A time, that of a sum which lacks a part as what it is at least, or what stands in its place."""
+    """A duration as text: with `≥` where a part was not measured, `not measured` where no part was, empty for none."""
     hours, missing = time["hours"], time["missing"]
     if missing and not hours:
         return "not measured"

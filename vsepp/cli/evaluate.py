@@ -163,7 +163,7 @@ def _score(given: argparse.Namespace) -> None:
 
 
 def _at_chance(evaluation: Any) -> str:
-    """A line that says so of a model that ranks like chance under a protocol."""
+    """A line that says that a model ranks like chance under a protocol; empty if it does not."""
     from vsepp.evaluation.intervals import AT_CHANCE, ranks_like_chance
 
     ranks = evaluation.ranks
@@ -173,7 +173,7 @@ def _at_chance(evaluation: Any) -> str:
 
 
 def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
-    """The truths that were asked for besides own captions → role → file."""
+    """Truth → role → file, for the truths that were asked for besides own captions."""
     found: dict[str, dict[str, Path]] = {}
     for name in given.truth or ():
         if name != "own":
@@ -184,7 +184,7 @@ def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
 
 
 def _fetched(given: argparse.Namespace, name: str) -> Path:
-    """Where a raw file is; it is fetched if it is not here."""
+    """Path of a raw file, which is fetched if it is not here."""
     from vsepp.config.plan import raw_file
     from vsepp.sources import download
 

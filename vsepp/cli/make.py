@@ -92,7 +92,7 @@ def fetch(given: argparse.Namespace) -> None:
 
 
 def make(given: argparse.Namespace) -> None:
-    """Make an artefact with the spec that was given, or with what the parameters say of its name."""
+    """Make an artefact with the spec that was given, or with the spec that the parameters give to its name."""
     step = STEPS[given.kind]
     inputs = given_inputs(given) | {part_role(part): path for part, path in enumerate(given.parts)}
     if given.spec is None:

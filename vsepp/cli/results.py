@@ -1,4 +1,4 @@
-"""Whether what is here is what the parameters and code would make, and how to get the results of a commit."""
+"""Check results against the parameters and code, accept and record them, and get the results of a commit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def add_steps(steps: Any) -> None:
 
 
 def verify(given: argparse.Namespace) -> None:
-    """Verify what the plan has; every mismatch is told before it fails."""
+    """Verify the plan's artefacts; every mismatch is printed before the command fails."""
     from vsepp.config.versions import require_versionable
     from vsepp.provenance.verify import verify_all
 
@@ -92,7 +92,7 @@ def _name(plan: Plan) -> str:
 
 
 def accept(given: argparse.Namespace) -> None:
-    """Accept what differs by nothing but code; name what differs in more, and fail."""
+    """Accept results that differ by nothing but code; name results that differ in more, and fail."""
     from vsepp.provenance.acceptance import accept as accept_results
 
     if not given.why.strip():
@@ -100,7 +100,7 @@ def accept(given: argparse.Namespace) -> None:
     accepted: list[Artefact] = []
     refused: list[Mismatch] = []
     known = FileCache(DIGESTS)
-    # A report says which code its models are held to, so the plan is made anew before it.
+    # A report says which code its models are held to, so the plan is made anew before reports.
     for of_reports in (False, True):
         plan = plan_of(given)
         table = {made.folder: made for made in plan.table.values()}
@@ -132,7 +132,7 @@ def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:
             chosen |= set(plan.of_kind(name).values())
         elif name in plan.models:
             ends = [plan.table.get(("evaluation", seeded(name, seed))) for seed in plan.models[name].specs]
-            if present := [end for end in ends if end]:  # what has a record is not made here
+            if present := [end for end in ends if end]:  # a model with a record is not made here
                 chosen |= set(needed_artefacts(plan, present))
         else:
             near = did_you_mean(name, ["all", *STEPS, *plan.models])
@@ -158,7 +158,7 @@ def sync(given: argparse.Namespace) -> None:
 
 
 def record(given: argparse.Namespace) -> None:
-    """Keep what is finished and has no record, and the tables and figures of reports of which a copy is kept."""
+    """Record finished models that have no record; with `--pages`, copy the kept tables and figures of reports anew."""
     from vsepp.provenance.studies import Study, is_of, read_results, tables_and_figures, write_study
     from vsepp.provenance.verify import verify as verify_one
     from vsepp.spec import seeded

@@ -87,7 +87,7 @@ def plan_of(given: argparse.Namespace) -> Plan:
 
 
 def require_params(folder: Path) -> None:
-    """Refuse a folder that holds no parameters, which it is where a command was not called in the project's folder.
+    """Refuse a folder without parameters: most often, the command was not called in the project's folder.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def runs(given: argparse.Namespace) -> None:
 
 
 def _protocols(plan: Plan, runs: Iterable[str]) -> str:
-    """What the protocols of runs are in a preset, whose folds may be smaller than their names say."""
+    """Meaning of the runs' protocols in a preset: its folds may be smaller than the names of the protocols say."""
     size = plan.parameters.preset.evaluation.fold_size
     said = {
         "1K": f"1K is the first {size:,} test images",

@@ -31,7 +31,7 @@ def add_steps(steps: Any) -> None:
 
 
 def submit(given: argparse.Namespace) -> None:
-    """Make or check a submission, and say what it is."""
+    """Make or check a submission, and print a summary of it."""
     from vsepp.reporting.submissions import read_submission
 
     if given.check == (given.output is not None):
@@ -55,7 +55,7 @@ def _made(given: argparse.Namespace) -> Any:
 
 
 def _of_run(plan: Plan, name: str) -> dict[str, Any]:
-    """What parameters say of a run's card."""
+    """Fields of a run's card that the parameters give."""
     from vsepp.reporting.records import command
 
     run = plan.models[name].spec

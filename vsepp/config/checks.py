@@ -1,4 +1,4 @@
-"""What no single key can tell: whether runs, corpora, tables and released checkpoints fit each other."""
+"""Checks across keys: whether runs, corpora, tables and released checkpoints fit each other."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ _Wrong = Iterator[tuple[str, str]]
 
 
 def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
-    """Check parameters against each other: first that all names exist, then that what they name fits together.
+    """Check parameters against each other: first that all names exist, then that the named entries fit together.
 
     Parameters
     ----------
     parameters
         Resolved, not yet selected from.
     papers
-        All there are, reproduced or not.
+        All papers, reproduced or not.
     mistakes
         Collects what is wrong and raises it.
     """
@@ -147,7 +147,7 @@ def _roles(parameters: Parameters) -> _Wrong:
 
 
 def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, str, str, str]]:
-    """Where a paper names a role, the section of a preset that fills it, the role, and what names it."""
+    """Place where a paper names a role, section of a preset that fills it, the role, and what names it."""
     for key, section in (("dataset", "corpora"), ("encoder", "encoders")):
         runs: dict[str, list[str]] = {}
         for run, values in parameters.of(paper).items():
@@ -174,7 +174,7 @@ def _only(parameters: Parameters) -> _Wrong:
 
 
 def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
-    """What no single key can tell of a paper's runs: starting points, dimensions, splits, rows fed twice."""
+    """Mistakes across the keys of a paper's runs: starting points, dimensions, splits, rows fed twice."""
     feeders: dict[str, str] = {}
     for run, values in parameters.of(paper).items():
         where = f"{paper.runs_file}: runs.{run}"
@@ -202,7 +202,7 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
 
 
 def _sets(values: Mapping[str, Value]) -> _Wrong:
-    """Key and why a run's poolings, or what it drops of images, do not fit its images and captions."""
+    """Key and reason where a run's text encoder, poolings, matcher or dropped vectors do not fit its images and captions."""
     crops, text = values["trainset"].value.partition("+")[0], values["text"].value.name
     image_pooling, caption_pooling = (values[key].value for key in ("image_pooling", "caption_pooling"))
     if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
@@ -233,7 +233,7 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
 
 
 def _fit(values: Mapping[str, Value]) -> _Wrong:
-    """Key and why a run's maps cannot be computed in closed form."""
+    """Key and reason where a run's maps cannot be computed in closed form."""
     for key, (expected, why) in _OF_FITS.items() if values["fit"].value else ():
         got = getattr(values[key].value, "name", values[key].value) if key in values else None
         if got not in expected:
@@ -242,7 +242,7 @@ def _fit(values: Mapping[str, Value]) -> _Wrong:
 
 
 def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:
-    """Key and why a run cannot be fine-tuned from the run that it names."""
+    """Key and reason where a run cannot be fine-tuned from the run that it names."""
     start, runs = values["finetune_from"].value, parameters.all_runs
     if start not in runs or start == run:
         yield "finetune_from", f"got {start!r}; expected the id of another run of a paper that is reproduced"
@@ -283,7 +283,7 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
 
 
 def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
-    """What a paper's tables and figures, and a preset's choice of them, name and nobody has."""
+    """Unknown runs, rows and tuned methods in a paper's tables and figures, and unknown tables and figures in a preset's choice."""
     tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
     feeders = parameters.feeders(paper)
     for name, table in tables.tables.items():
@@ -312,7 +312,7 @@ def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
 
 
 def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
-    """Runs that a paper's claims name and nobody has, and protocols that these are not evaluated under."""
+    """Unknown runs in a paper's claims, and protocols that a claim's runs are not evaluated under."""
     for name, claim in paper.claims.items():
         where = f"{paper.claims_file}: claims.{name}"
         yield from _unknown_runs(claim.named, where, parameters.all_runs, papers)
@@ -341,7 +341,7 @@ def _unknown_runs(
 
 
 def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
-    """Tuned methods that a row or figure names and that there are not."""
+    """Tuned methods that a row or figure names and that do not exist."""
     known = ", ".join(paper.tables.tuned) or "none"
     for label in labels:
         if label not in paper.tables.tuned:
@@ -349,7 +349,7 @@ def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
 
 
 def _released(paper: Paper, parameters: Parameters) -> _Wrong:
-    """Checkpoints that name no run, or whose name a run has."""
+    """Checkpoints that name no run, or that have the name of a run."""
     where = paper.folder / "released.yaml"
     for name, keys in paper.released.items():
         if keys.run not in parameters.all_runs:

@@ -1,4 +1,4 @@
-"""A component's options: what is wrong with them, all of them with their values, and those that a spec names."""
+"""A component's options: mistakes in them, all options with their values, and the options that a spec names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vsepp.spec import Component
 
 
 def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
-    """Option and what is wrong with it, of a component of one of `vsepp.components.KINDS`; no option where there is no such component."""
+    """Mistakes in a component of one of `vsepp.components.KINDS`: option and explanation; no option if there is no such component."""
     try:
         read_options(kind, component)
     except VseppError as error:
@@ -21,7 +21,7 @@ def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
     except ValidationError as error:
         mistakes = []
         for option, what in mistakes_of(error, describe(kind, component.name).options):
-            # A component that refuses a value itself begins with the option.
+            # A component that refuses a value itself begins its message with the option.
             option = option or what.partition(":")[0]
             message = f"option {option} of {kind} {component.name}: {what.removeprefix(f'{option}: ')}"
             mistakes.append((option, message))
@@ -30,7 +30,7 @@ def mistakes_in(kind: str, component: Component) -> list[tuple[str, str]]:
 
 
 def all_options(kind: str, component: Component) -> dict[str, Any]:
-    """Option → value as JSON has it, those at their default too, of a component without mistakes."""
+    """Option → value as JSON has it, options at their default included, of a component without mistakes."""
     return options_adapter(kind, component.name).dump_python(read_options(kind, component), mode="json")
 
 
@@ -53,7 +53,7 @@ def component_of(kind: str) -> Any:
 
 
 def options_schema(kind: str, name: str) -> dict[str, Any]:
-    """JSON schema of a component's options, with what it says of each."""
+    """JSON schema of a component's options, with the documentation of each option."""
     schema = options_adapter(kind, name).json_schema()
     described = describe(kind, name)
     for option, values in schema.get("properties", {}).items():

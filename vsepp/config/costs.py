@@ -25,17 +25,17 @@ Rates = Mapping[tuple[str, str, str], float]
 
 
 class Cost(NamedTuple):
-    """What an artefact takes."""
+    """Size and work of an artefact."""
 
     artefact: Artefact
     label: str
-    """Name without digests of what runs share: `coco vgg RC`; else empty."""
+    """Name, without digests, of an artefact that runs share: `coco vgg RC`; else empty."""
     size: int | None
     """Bytes."""
     work: Sequence[Work]
-    """What making it takes, small steps left out: validations, evaluations, tables."""
+    """Work of making it, without small steps: validations, evaluations, tables."""
     corpus: CorpusSpec | None
-    """What it belongs to."""
+    """Corpus that it belongs to, if any."""
 
 
 def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
     plan
         The plan.
     rates
-        Of the device for which hours are given.
+        Rates of the device for which hours are given.
     recorded
         Files whose checksums were recorded at their first download.
     free
@@ -81,7 +81,7 @@ def report(plan: Plan, rates: Rates, recorded: Mapping[str, Any], free: int) -> 
 
 
 def costs_of(plan: Plan, pairs: int | None = None) -> list[Cost]:
-    """Everything that the chosen models of a plan need, once each, in the order in which it is made; see `counted` for `pairs`."""
+    """Costs of all artefacts that the chosen models of a plan need, each once, in the order of making; see `counted` for `pairs`."""
     costs = []
     for artefact in needed_artefacts(plan):
         corpora = (other for other in (artefact, *plan.behind(artefact)) if other.kind == "corpus")
@@ -100,9 +100,9 @@ def costs_of(plan: Plan, pairs: int | None = None) -> list[Cost]:
 
 
 def counted(plan: Plan, pairs: int, items: int = 200_000, jobs: int = 10) -> dict[str, int | None]:
-    """What a plan would need if the split `train` of each corpus had so many pairs, other splits as they are: counted, never measured.
+    """What a plan would need if the split `train` of each corpus had `pairs` pairs, other splits as they are: counted, never measured.
 
-    A file of what is made in shards has at most `items` rows; at most `jobs` jobs share the making of one artefact. An image has one
+    A file of an artefact in shards has at most `items` rows; at most `jobs` jobs share the making of one artefact. An image has one
     caption where its data set does not say how many; `first_images` are not heeded.
     """
     files = parts = steps = held = flops = 0
@@ -136,7 +136,7 @@ def counted(plan: Plan, pairs: int, items: int = 200_000, jobs: int = 10) -> dic
 
 
 def _rows_in_shards(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int | None, int]:
-    """Rows of what is made in shards, and files of a shard."""
+    """Rows of an artefact in shards, and number of files of a shard."""
     kind, spec = artefact.kind, artefact.spec
     if kind == "corpus":
         return captions_of(corpus), 2  # a table of images has fewer
@@ -147,14 +147,14 @@ def _rows_in_shards(artefact: Artefact, corpus: CorpusSpec | None) -> tuple[int 
     if kind == "features":
         return images_of(corpus), 1
     if kind == "tape":
-        return captions_of(corpus, spec.splits), spec.epochs + 1  # one names the captions
+        return captions_of(corpus, spec.splits), spec.epochs + 1  # one file names the captions
     if kind == "evaluation":
         return captions_of(corpus, [spec.split]), 1  # there are fewer images
     return 0, 1
 
 
 def needed_artefacts(plan: Plan, ends: Iterable[Artefact] = ()) -> list[Artefact]:
-    """Some artefacts, by default the evaluations of all chosen models, and all that these are made from."""
+    """`ends`, by default the evaluations of all chosen models, and all artefacts that they are made from."""
     needed: set[Artefact] = set()
     for end in ends or plan.of_kind("evaluation").values():
         needed |= {end, *plan.behind(end)}
@@ -178,7 +178,7 @@ def _file(file: SourceFile, recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _made(kind: str, label: str, alike: Sequence[Cost], rates: Rates) -> dict[str, Any]:
-    """What is made: each artefact that runs share, and the number of each other kind."""
+    """A line on what is made: an artefact that runs share, or the number of artefacts of another kind."""
     return {
         "kind": kind,
         "title": STEPS[kind].title,
@@ -206,7 +206,7 @@ def hours_of(costs: Iterable[Cost], rates: Rates) -> dict[str, Any]:
 
 
 def _disk(plan: Plan, costs: Sequence[Cost], files: Sequence[SourceFile], free: int) -> dict[str, Any]:
-    """Bytes kept at the end, the largest number at any time, and those still to be written."""
+    """Bytes kept at the end, largest number of bytes at any time, and bytes still to be written."""
     tapes = [cost.size or 0 for cost in costs if cost.artefact.kind == "tape"]
     keep = plan.parameters.preset.resources.keep_tapes
     takes = [(cost.artefact.folder, cost.size) for cost in costs]

@@ -38,7 +38,7 @@ _FILES: dict[str, type[BaseModel]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """File of `params/` → JSON schema of what it may hold, and each component's options."""
+    """File of `params/` → JSON schema of its content; also the options of each component."""
     files = {file: model.model_json_schema() for file, model in _FILES.items()}
     for schema in files.values():
         for part in (schema, *schema.get("$defs", {}).values()):
@@ -52,7 +52,7 @@ def json_schema() -> dict[str, Any]:
 
 @cache
 def descriptions() -> dict[str, dict[str, str]]:
-    """Declaration → key → the string below it, its bases' too. pydantic would read them at each start of a command."""
+    """Declaration → key, also of its bases → string below the key. pydantic would read the strings at each start of a command."""
     found: dict[str, dict[str, str]] = {}
     for module in ("vsepp.spec", "vsepp.reporting.report_specs", "vsepp.config.schema"):
         for node in parsed(module).body:

@@ -38,7 +38,7 @@ class Mistakes:
         self.found.append(f"{where}: {what}")
 
     def raise_if_any(self) -> None:
-        """Raise what was noted, if anything.
+        """Raise an error that lists the mistakes, if there are any.
 
         Raises
         ------

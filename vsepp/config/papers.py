@@ -32,15 +32,15 @@ class Paper:
     entries: dict[str, RunKeys]
     """Entries of its `runs.yaml`, abstract ones too."""
     fidelity: dict[str, PaperFidelity]
-    """Fidelity → what the paper's own components and entries follow; empty without a `fidelity.yaml`."""
+    """Fidelity → values that the paper's own components and entries follow; empty without a `fidelity.yaml`."""
     tables: TablesFile = UNSET
-    """As `rows` and `released`, of a paper that is reproduced."""
+    """Like `rows`, `released` and `claims`, filled only for a paper that is reproduced."""
     rows: dict[str, str] = field(default_factory=dict)
     """Row of its published tables → `trained` or `quoted`."""
     released: dict[str, ReleasedKeys] = field(default_factory=dict)
     """Checkpoints of its authors."""
     claims: dict[str, ClaimKeys] = field(default_factory=dict)
-    """What it says of its runs; empty without a `claims.yaml`."""
+    """Claims that it makes about its runs; empty without a `claims.yaml`."""
 
     @property
     def runs_file(self) -> Path:
@@ -63,19 +63,19 @@ class Paper:
         return self.folder / "published.csv"
 
     def selected(self, tables: Mapping[str, list[str]]) -> list[str]:
-        """Tables and figures of its report: those that a preset chooses, or all."""
+        """Tables and figures of its report: the ones that a preset chooses, or all."""
         return tables.get(self.name, [*self.tables.tables, *self.tables.figures])
 
 
 def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict[str, Paper]:
-    """Read every paper; of a paper that is not reproduced only the entries, from which others may inherit.
+    """Read every paper; of a paper that is not reproduced, read only the entries, which others may inherit.
 
     Parameters
     ----------
     folder
         `params/papers`.
     reproduced
-        Names of those whose tables are made.
+        Names of the papers whose tables are made.
     mistakes
         Collects missing folders and files, and ids that two papers use.
     """

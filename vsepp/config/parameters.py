@@ -23,16 +23,16 @@ class Parameters:
     settings: Settings
     preset: PresetFile
     papers: dict[str, Paper]
-    """Those that are reproduced."""
+    """The papers that are reproduced."""
     sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
     corpora: dict[str, CorpusKeys]
-    """Role → what plays it; without roles that the preset leaves empty."""
+    """Role → the corpus that plays it; without roles that the preset leaves empty."""
     all_runs: dict[str, dict[str, Value]]
     """Every run of the papers that are reproduced: id → key → value. Options of a component stand beside it, as
     `loss.margin`."""
     as_code: dict[str, dict[str, Value]]
-    """The same under the overlay `code`, which is how the authors trained what they released."""
+    """The same runs under the overlay `code`: how the authors trained the checkpoints that they released."""
     overrides: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -46,7 +46,7 @@ class Parameters:
         return self.folder / "presets" / f"{self.settings.preset}.yaml"
 
     def place(self, section: str) -> str:
-        """Where a section of the preset or of datasets.yaml got what is wrong in it, as far as that is known."""
+        """File of a section of the preset or of datasets.yaml, for a message about a mistake; `--config` where it was overridden."""
         if section in self.overrides:
             return "--config"
         return str(
@@ -59,7 +59,7 @@ class Parameters:
         return tuple(run for run in self.all_runs if self._possible(run))
 
     def seeds(self, run: str) -> tuple[int, ...]:
-        """Seeds that a run is trained with: its own, or those of all; of an ensemble those that both of its runs have."""
+        """Seeds that a run is trained with: its own seeds, or the seeds of all runs; of an ensemble, the seeds that both runs have."""
         if members := self.get(run, "ensemble"):
             return tuple(seed for seed in self.seeds(members[0]) if seed in self.seeds(members[1]))
         own = self.get(run, "seeds")
@@ -76,7 +76,7 @@ class Parameters:
 
     @cached_property
     def runs(self) -> dict[str, dict[str, Value]]:
-        """Possible runs that `only` names, with those that they start from or are the ensemble of."""
+        """Possible runs that `only` names, with the runs that they start from or are the ensemble of."""
         patterns = ["*"] if self.settings.only is None else self.settings.only
         wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
         wanted |= {member for run in wanted for member in self.get(run, "ensemble") or ()}
@@ -85,7 +85,7 @@ class Parameters:
 
     @cached_property
     def protocols(self) -> dict[str, tuple[str, ...]]:
-        """Run → protocols that it is evaluated under: its own, and those of the rows and figures that it is in."""
+        """Run → protocols that it is evaluated under: its own protocols, and the protocols of the rows and figures that it is in."""
         found = {
             run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
         }
@@ -102,7 +102,7 @@ class Parameters:
         }
 
     def applies(self, run: str, protocol: str) -> bool:
-        """Whether a run can be evaluated under a protocol: under a truth only where its data are those that people judged."""
+        """Whether a run can be evaluated under a protocol; under a truth, only where people judged its data set."""
         keys = self.corpora.get(self.get(run, "dataset"))
         return protocol in PROTOCOLS or keys is None or protocol in self.datasets[keys.dataset].truths
 

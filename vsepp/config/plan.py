@@ -30,7 +30,7 @@ class SourceFile:
     path: Path
     """Where it is, or will be fetched to."""
     own: bool
-    """Found in the user's own folder, under its name or one that its source accepts."""
+    """Whether it was found in the user's own folder, under its name or a name that its source accepts."""
 
 
 def raw_file(parameters: Parameters, name: str) -> SourceFile:
@@ -42,7 +42,7 @@ def raw_file(parameters: Parameters, name: str) -> SourceFile:
 
 
 def in_archives(parameters: Parameters, *names: str) -> Path | None:
-    """The first of these files that is in the user's own folder."""
+    """Path of the first of these files in the user's own folder; `None` if none is there."""
     archives = parameters.settings.archives
     return next((path for name in names if archives and is_there(path := Path(archives) / name)), None)
 
@@ -55,11 +55,11 @@ class Model:
     """Seed → spec."""
     protocols: tuple[str, ...]
     recorded: frozenset[int] = frozenset()
-    """Seeds of which a record is kept: they are not trained again."""
+    """Seeds with a kept record: they are not trained again."""
     released: str | None = None
-    """The run that a released checkpoint is a training of; `None` for a run."""
+    """Run that a released checkpoint is a training of; `None` for any other model."""
     ensemble: tuple[str, ...] = ()
-    """The runs whose scores an ensemble is the mean of."""
+    """Two runs whose scores an ensemble averages; empty for any other model."""
 
     @property
     def trained(self) -> bool:
@@ -78,10 +78,10 @@ class Plan:
 
     parameters: Parameters
     files: dict[str, SourceFile]
-    """Raw files by name, those of the user's own among them."""
+    """Name → raw file, the user's own files included."""
     models: dict[str, Model]
     table: dict[tuple[str, str], Artefact]
-    """Kind and name → artefact, in the order in which they are made."""
+    """Kind and name → artefact, in the order of making."""
 
     def of_kind(self, kind: str) -> dict[str, Artefact]:
         """Name → artefact of a kind."""
@@ -92,7 +92,7 @@ class Plan:
         return owner_of(path, self._by_folder)
 
     def behind(self, artefact: Artefact) -> Collection[Artefact]:
-        """All that one is made from, directly or indirectly."""
+        """All artefacts that an artefact is made from, directly or indirectly."""
         return behind(artefact, self._by_folder).values()
 
     @cached_property
@@ -100,7 +100,7 @@ class Plan:
         return {artefact.folder: artefact for artefact in self.table.values()}
 
     def test_images(self, corpus: Artefact) -> int:
-        """Fewest test images of a corpus with which all folds of its evaluations are full."""
+        """Smallest number of test images with which all folds of a corpus's evaluations are full."""
         evaluations = (
             made for made in self.of_kind("evaluation").values() if made.inputs["corpus"] == corpus.folder
         )
@@ -121,11 +121,11 @@ class Plan:
 
     @property
     def study(self) -> Study:
-        """What is kept of this variant's models."""
+        """Records of this variant's models."""
         return study_of_variant(self.parameters)
 
     def folders(self, model: str, seed: int) -> tuple[Path, Path]:
-        """Folders of the results of a model that has no record: of its training and of its evaluation."""
+        """Folder of the training, and folder of the evaluation, of a model that has no record."""
         evaluation = self.table["evaluation", seeded(model, seed)]
         return evaluation.inputs["run"], evaluation.folder
 
@@ -146,7 +146,7 @@ class Plan:
 
     @property
     def results(self) -> Path:
-        """Folder of what the variants of the preset share, relative to the working folder."""
+        """Folder of the artefacts that the variants of the preset share, relative to the working folder."""
         return Path("results") / self.preset
 
     @property
@@ -166,10 +166,10 @@ def expected_file(docs: Path, preset: str, variant: str) -> Path:
 
 
 def expected_of(parameters: Parameters) -> Path:
-    """The same, beside the folder of parameters."""
+    """File of the expected values of these parameters' scores, below `docs` beside the folder of parameters."""
     return expected_file(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
 
 
 def study_of_variant(parameters: Parameters) -> Study:
-    """What is kept of a variant's models, beside its expected values."""
+    """Records of a variant's models, beside its expected values."""
     return study_of(expected_of(parameters).parent)

@@ -70,7 +70,7 @@ class _Planner:
         self.table: dict[tuple[str, str], Artefact] = {}
         self.done: set[str] = set()
         self.shards: dict[Path, ShardKeys] = {}
-        """Folder of an artefact → how what is made from it is cut."""
+        """Folder of an artefact → how the artefacts made from it are cut into shards."""
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
@@ -83,7 +83,7 @@ class _Planner:
                     self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
         for paper in self.parameters.papers.values():
             self._figures(paper)
-        # An artefact is entered after all that it is made from.
+        # An artefact is entered after all artefacts that it is made from.
         self.table = dict(sorted(self.table.items(), key=lambda item: PHASES.index(item[1].phase)))
         plan = Plan(self.parameters, self.files, self.models, self.table)
         for paper in self.parameters.papers.values():
@@ -134,7 +134,7 @@ class _Planner:
     # --- What a run reads stands here, once ------------------------------------------------------------------
 
     def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
-        """Role → what encoding a split reads besides the model."""
+        """Role → artefact that encoding a split reads besides the model."""
         corpus = self._corpus(spec.dataset, published)
         pieces = spec.vocabulary.file
         raw = {"pieces": self._file(pieces)} if pieces else {}
@@ -165,10 +165,10 @@ class _Planner:
         return {"text_weights": self._file(file)} if file else {}
 
     def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
-        """Role → what a training reads, except where it starts from."""
+        """Role → artefact that a training reads, except the run that it starts from."""
         inputs = self._inputs(spec, published)
         if published is None:
-            # Read by few, but what every model of this encoder belongs to.
+            # Few trainings read it, but every model of this encoder belongs to it.
             inputs["encoder"] = self._encoder(spec.encoder)
             store = self._store(inputs["corpus"], spec.train_store) if spec.reads != "features" else None
             if store and spec.reads == "tape":
@@ -178,7 +178,7 @@ class _Planner:
         return inputs
 
     def _loss_inputs(self, spec: RunSpec, read: Mapping[str, Artefact]) -> dict[str, Artefact]:
-        """Role → what a run's loss reads besides what its training reads."""
+        """Role → artefact that a run's loss reads besides the inputs of its training."""
         loss = describe("loss", spec.loss.name)
         inputs: dict[str, Artefact] = {}
         for role in loss.constants.get("READS", ()):
@@ -196,7 +196,7 @@ class _Planner:
         return inputs
 
     def _run(self, run: str) -> None:
-        """A run's trainings and evaluations, and all that they are made from."""
+        """Enter a run's trainings and evaluations, and all artefacts that they are made from."""
         if run in self.done:
             return
         self.done.add(run)
@@ -213,7 +213,7 @@ class _Planner:
             self._pictures(inputs["corpus"], self._store(inputs["corpus"], first.eval_store))
         if run not in self.parameters.runs:
             return
-        # Not of runs that are not trained: a sentence encoder need not be installed for them.
+        # Only for runs that are trained: for others a sentence encoder need not be installed.
         training |= self._loss_inputs(first, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
         self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
@@ -230,7 +230,7 @@ class _Planner:
                 self._evaluation(self._evaluation_spec(run, spec), {"run": trained, **inputs})
 
     def _ensemble(self, run: str, *members: str) -> None:
-        """The evaluations of an ensemble of two runs."""
+        """Enter the evaluations of an ensemble of two runs."""
         for member in members:
             self._run(member)
         if run not in self.parameters.runs:
@@ -248,7 +248,7 @@ class _Planner:
             self._evaluation(evaluated, read)
 
     def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
-        """An evaluation, and the files of the truths that it is under."""
+        """Enter an evaluation, and the files of its truths."""
         raw: dict[str, Path] = {}
         for name in spec.truths:
             installed = components.load("truth", name).installed()
@@ -265,7 +265,7 @@ class _Planner:
         self._add("evaluation", spec, inputs, raw=raw)
 
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
-        """The evaluation of a run that an ensemble has."""
+        """The evaluation of a member of an ensemble."""
         try:
             return self.table["evaluation", seeded(member, seed)]
         except KeyError:
@@ -279,7 +279,7 @@ class _Planner:
 
     @cached_property
     def starts(self) -> set[tuple[str, int]]:
-        """Run and seed of what is fine-tuned in a training that is not kept: it needs their weights, records or not."""
+        """Run and seed that a fine-tuning without a record starts from: it needs their weights, recorded or not."""
         found = set()
         for run, values in self.parameters.runs.items():
             if (start := values["finetune_from"].value) and not values["ensemble"].value:
@@ -290,7 +290,7 @@ class _Planner:
         return found
 
     def _released(self, name: str, run: str, checkpoint: Path, vocabulary: Path) -> None:
-        """A checkpoint of the authors, as the run that it is a training of, under their code's fidelity."""
+        """Enter a checkpoint of the authors as a training of its run, under the fidelity of their code."""
         values = self.parameters.as_code[run]
         published = self._published(values)
         seed = self.parameters.settings.seeds[0]
@@ -309,7 +309,7 @@ class _Planner:
     # --- Figures ---------------------------------------------------------------------------------------------
 
     def _figures(self, paper: Paper) -> None:
-        """What is computed for the figures of a paper's report."""
+        """Enter the data that are computed for the figures of a paper's report."""
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
             if keys and kind_of(keys.kind.name).is_computed:
@@ -353,7 +353,7 @@ class _Planner:
         return self._add("vectors", spec, {"captions": corpus})
 
     def _trainable(self, dataset: str) -> tuple[str, ...]:
-        """Splits that anybody may train on: which runs there are, of which papers, changes nothing that is made of them."""
+        """Splits that any run may train on, so that artefacts made from them do not depend on the choice of runs and papers."""
         there = self.parameters.splits(dataset)
         return tuple(split for split in ("train", "restval") if split in there)
 
@@ -366,7 +366,7 @@ class _Planner:
         return self._add("pictures", PicturesSpec(photographs=shown), {"corpus": corpus, "store": store})
 
     def _own(self, name: str) -> Path | None:
-        """A file in the user's own folder, or put where downloads go; nothing where there is none."""
+        """A file in the user's own folder or among the downloads; `None` if it is in neither."""
         downloaded = DOWNLOADS / name
         return in_archives(self.parameters, name) or (downloaded if is_there(downloaded) else None)
 
@@ -394,7 +394,7 @@ class _Planner:
     # --- Specs -----------------------------------------------------------------------------------------------
 
     def _published(self, values: Mapping[str, Value]) -> str | None:
-        """Data set of published features that a run takes: its data is one, or it prefers one that is given."""
+        """Data set of published features that a run takes: its own, or one that it prefers and whose files are there; else `None`."""
         name = self.parameters.corpora[values["dataset"].value].dataset
         entry = self.parameters.datasets[name]
         if entry.crops is not None:
@@ -418,7 +418,7 @@ class _Planner:
         drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
         fixed = {"corners": values["corners"]} if kind == "10C" else {}
         splits = ("train", "restval") if restval else ("train",)
-        # The released code counts the words of all splits of raw data, and those of train and val of features.
+        # The released code counts the words of all splits of raw data, but only of train and val of published features.
         there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
         every_split = ("train", "val") if published else there
         counted = every_split if values["vocabulary"] == "all_splits" else splits

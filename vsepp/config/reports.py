@@ -57,7 +57,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
 
 
 def _models(plan: Plan, paper: Paper) -> list[str]:
-    """Models of a paper's report: its own runs, those of others that it names, and its released checkpoints."""
+    """Models of a paper's report: its own runs, the runs of other papers that it names, and its released checkpoints."""
     named = {*paper.entries, *paper.released, *(row.run for row in paper.tables.own_rows)}
     named = named.union(*paper.tables.tuned.values(), *(keys.named for keys in paper.tables.figures.values()))
     named = named.union(*(keys.named for keys in paper.claims.values()))
@@ -69,7 +69,7 @@ def _trained_here(plan: Plan, models: Iterable[str]) -> list[str]:
 
 
 def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
-    """What all captions say: whose data, which variant, which seeds."""
+    """Context that all captions share: data sets, variant, seeds."""
     parameters, preset = plan.parameters, plan.parameters.preset
     data = {role: parameters.datasets[keys.dataset].title for role, keys in parameters.corpora.items()}
     encoders = {role: keys.title for role, keys in preset.encoders.items() if keys}
@@ -103,7 +103,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
 
 
 def _settings(plan: Plan, changed: Mapping[str, object]) -> str:
-    """`--config` of what was given, as a shell takes it."""
+    """The given settings as `--config` takes them, quoted for a shell."""
     settings = plan.parameters.settings
     values = {"papers": settings.papers, "fidelity": settings.fidelity, "seeds": settings.seeds, **changed}
     values |= {"label": settings.label} if settings.label else {}
@@ -142,7 +142,7 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
 
 
 def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
-    """A method's runs, with the options of the loss, and the learning rate, that not all of them share."""
+    """A method's runs, with the options of the loss, and the learning rate, that differ between the runs."""
     options: list[dict[str, Any]] = []
     for run in runs:
         chosen = all_options("loss", plan.parameters.get(run, "loss"))

@@ -79,7 +79,7 @@ _UNNAMED = {key: value for key, value in _OPTIONAL.items() if key in COMPONENTS}
 
 @dataclass(frozen=True)
 class _File:
-    """What one file, or the command line, says of runs."""
+    """Values that one file, or the command line, gives to runs."""
 
     label: str
     runs: Mapping[str, Mapping[str, Value]]
@@ -87,7 +87,7 @@ class _File:
     components: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
     """Key and name of a component → `loss.margin` → value, in the runs that name it."""
     paper: str | None = None
-    """The one whose runs it is about; `None` is about all."""
+    """Paper whose runs the file is about; `None`: the runs of all papers."""
 
 
 _Layers = list[list[_File]]
@@ -102,7 +102,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     folder
         The folder `params`.
     overrides
-        What the command line gave: keys of `config.yaml`, or sections to change (`runs`, `components`, `corpora`,
+        Values from the command line: keys of `config.yaml`, or sections to change (`runs`, `components`, `corpora`,
         `encoders`, `evaluation`, `scenes`, `pretraining`, `resources`, `sources`, `datasets`, `tables`).
 
     Raises
@@ -118,7 +118,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     mistakes.raise_if_any()
 
     papers = read_papers(folder / "papers", settings.papers, mistakes)
-    # The chosen one, and `code`, which released models follow.
+    # The chosen fidelity, and `code`, which released models follow.
     fidelities: dict[str, FidelityFile] = {
         name: file
         for name in dict.fromkeys((settings.fidelity, "code"))
@@ -190,7 +190,7 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
 
 
 def _with_the_way_to_write_it(mistake: str) -> str:
-    """What is wrong with a setting of the command line, and how one gives it there."""
+    """A mistake in a setting of the command line, with the way to write the setting."""
     key = re.match(r"--config: (\w+)", mistake)
     return f"{mistake}; write {_WRITTEN[key[1]]}" if key and key[1] in _WRITTEN else mistake
 
@@ -218,7 +218,7 @@ def _merged(
     mistakes: Mistakes,
     but: tuple[str, ...] = (),
 ) -> Any:
-    """A file with what `--config` changes of it; `None` after a mistake."""
+    """A file with the changes of `--config`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
     if not content:
         return None
@@ -323,10 +323,10 @@ def _resolve_run(
     values = {**_OPTIONAL}
     said = [_said(run, lineage, layer) for layer in layers]
     components = {**_UNNAMED, **{key: value for layer in said for key, value in layer if key in COMPONENTS}}
-    # Whose options come next: of the component that was named last or, before any was, of the run's.
+    # The component whose options come next: the one named last so far or, before any is named, the run's.
     meant = {key: named.value for key, named in components.items()}
     for layer, layer_said in zip(layers, said, strict=True):
-        # What a paper says of components is about its own runs.
+        # A paper's values of components apply to its own runs alone.
         for file in (file for file in layer if file.paper in (None, paper)):
             for key, named in components.items():
                 values |= file.components.get((key, named.value), {})
@@ -367,7 +367,7 @@ def _with_options(
 
 
 def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Value]]:
-    """What a layer says of a run, in the order in which the later one wins."""
+    """Keys and values that a layer gives to a run, in order: a later value wins."""
     return [
         (key, value)
         for entry in lineage

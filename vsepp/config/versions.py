@@ -1,4 +1,4 @@
-"""Versions of results: fetch those of the checked-out commit with DVC, verify them, declare them done; list the models here."""
+"""Versions of results: fetch the checked-out commit's results with DVC, verify them, declare them done; list the models here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     remote
         DVC remote to fetch from, instead of the default one.
     force
-        Overwrite results here that no version holds, such as those of an unfinished run.
+        Overwrite results here that no version holds, such as results of an unfinished run.
     jobs
         Files fetched at a time.
 
@@ -52,7 +52,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     Raises
     ------
     VseppError
-        If the commit has no version of these results, nothing can be fetched, or what was fetched does not verify.
+        If the commit has no version of these results, nothing can be fetched, or a fetched result does not verify.
     """
     require_versionable(plan)
     _require_version(str(plan.reports))
@@ -113,7 +113,7 @@ def require_copies() -> None:
 
 
 def _dvc_setting(*arguments: str) -> str:
-    """What `dvc config` says of a setting; empty where it is not set."""
+    """Output of `dvc config` for a setting; empty where it is not set."""
     command = [sys.executable, "-m", "dvc", "config", *arguments]
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
 
@@ -160,12 +160,12 @@ def _fetch(remote: str | None, force: bool, jobs: int | None) -> None:
         command += ["--jobs", str(jobs)]
     if force:
         command += ["--force"]
-    # By name: without names, DVC also deletes what it once checked out for another preset.
+    # By name: without names, DVC also deletes results that it once checked out for another preset.
     _call([*command, *PHASES], "nothing was declared done")
 
 
 def _call(command: list[str], so: str, *, quiet: bool = False) -> None:
-    """Run a command of this environment, which says for itself what goes wrong; if `quiet`, it says nothing else."""
+    """Run a command of this environment, which reports its own errors; if `quiet`, its output is shown only when it fails."""
     done = subprocess.run(
         [sys.executable, "-m", *command],
         stdin=subprocess.DEVNULL,
@@ -185,10 +185,10 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
     Returns
     -------
     list
-        `run`, `seed`, `folder` (of a record that of the study), `digest` (first twelve digits of that of the weights), `commit` (with `+` where some
-        code or parameters were not committed), `uncommitted` (the steps behind it of which that is true),
-        `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`, `t2i_r1`, `rsum`, which are
-        `None` where the model was not evaluated since it was trained.
+        `run`, `seed`, `folder` (of a record, the study's folder), `digest` (first twelve digits of the digest of the weights),
+        `commit` (with `+` where some code or parameters were not committed), `uncommitted` (the steps behind the model whose code
+        or parameters were not committed), `best_epoch`, `megabytes`, and `protocol`, `folds`, `fold_size` (images), `i2t_r1`,
+        `t2i_r1`, `rsum`, which are `None` where the model was not evaluated since it was trained.
     """
     entries = []
     for name, model in plan.models.items():

@@ -33,13 +33,13 @@ class _Header(NamedTuple):
 
 
 def own_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an `.npz` that vsepp wrote; damage raises what it raises."""
+    """All arrays of an `.npz` that vsepp wrote; errors of reading a damaged file pass through."""
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
 
 
 def mapped_arrays(path: Path) -> dict[str, np.ndarray]:
-    """As `own_arrays`; those that are not compressed are memory-mapped, read-only."""
+    """As `own_arrays`; uncompressed arrays are memory-mapped, read-only."""
     arrays: dict[str, np.ndarray] = {}
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
@@ -78,7 +78,7 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
     Raises
     ------
     VseppError
-        If it is no whole archive of plain arrays of these names, each once, or has more numbers than this machine has memory.
+        If the file is not a whole archive of plain arrays of these names, each once, or one is larger than this machine's memory.
     """
     require_file(path, expected)
     container = Container(path, f"{expected}, whole and as numpy.savez writes it")
@@ -113,7 +113,7 @@ def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
     Raises
     ------
     VseppError
-        If it is none, announces another number of bytes, or names objects, which are pickles.
+        If there is no header, or it announces another number of bytes or names objects, which are pickles.
     """
     beginning = io.BytesIO(stream.read(min(size, _LONGEST_HEADER + 12)))
     with reading(where, "a .npy file; write it with numpy.save"), warnings.catch_warnings():
@@ -147,7 +147,7 @@ class NpyRows:
     row_shape
         `(dim,)` or `(vectors, dim)`.
     vectors, dim
-        Vectors of a row, and numbers of a vector.
+        Number of vectors in a row, and of numbers in a vector.
     where
         What messages call the file.
 

@@ -25,7 +25,7 @@ TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
 TOKENIZERS = {WORDS: TOKENIZER, PIECES: wordpieces.TOKENIZER}
 
 _tokenizer = NLTKWordTokenizer()
-# Captions whose texts are in memory at a time while words are counted.
+# Captions in memory at a time while words are counted.
 _AT_ONCE = 100_000
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
 # thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
@@ -61,7 +61,7 @@ def tokenize_captions(captions: Table) -> list[list[str]]:
 
 
 def tokenize_in_parts(captions: Table) -> Iterator[list[str]]:
-    """Words of every caption of a table in files, of which only some texts are in memory at a time."""
+    """Words of every caption of a table in files; only some texts are in memory at a time."""
     starts = range(0, len(captions), _AT_ONCE)
     texts = (captions.part(slice(start, start + _AT_ONCE))["text"] for start in starts)
     return map(tokenize, chain.from_iterable(texts))
@@ -110,7 +110,7 @@ def encode_captions(
     vocabulary
         The words known.
     tokenized
-        `tokenize_captions(captions)`, if already computed; of a vocabulary of words.
+        `tokenize_captions(captions)`, if already computed; only for a vocabulary of words.
     """
     found = tokenized or (split(text, vocabulary) for text in captions["text"])
     return Tokens.from_lists(map(vocabulary.encode, found), vocabulary.kind)

@@ -44,7 +44,7 @@ class Container:
     Raises
     ------
     VseppError
-        If `path` does not exist or is neither, or if two members have the same name.
+        If `path` does not exist or is neither a folder nor a zip archive, or if two members have the same name.
     """
 
     def __init__(self, path: Path | str, expected: str = EXPECTED):
@@ -57,8 +57,8 @@ class Container:
         """The member that `path` names, or `None`.
 
         An exact path wins. Otherwise the base name decides, since one release packs the photographs in a folder
-        (`Flicker8k_Dataset/NAME.jpg`) and another does not; of several members with that base name, the one whose path
-        ends in `path`.
+        (`Flicker8k_Dataset/NAME.jpg`) and another does not; of several members with this base name, the member
+        with a path that ends in `path` wins.
 
         Raises
         ------
@@ -143,7 +143,7 @@ class Container:
         return tuple(sorted(names + in_tars))
 
     def _in_tar(self, name: str) -> dict[str, tuple[int, int]]:
-        """Where a tar archive has its members, and how many bytes of each. That of the last one asked for is kept."""
+        """Member of a tar archive → its first byte and its size. The index of the archive asked for last is kept."""
         if self._tar[0] != name:
             where, members = self.path / name, {}
             require_file(where, _TAR_EXPECTED)
@@ -182,7 +182,7 @@ def role_path(spec: CorpusSpec, role: str) -> Path:
     Raises
     ------
     VseppError
-        If the corpus declares none.
+        If the corpus declares no such path.
     """
     if role not in spec.files:
         raise VseppError(

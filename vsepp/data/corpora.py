@@ -22,7 +22,7 @@ log = logging.getLogger("vsepp")
 
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-# But for tabs and line ends. They are kept as parts of words, and counted.
+# Control characters except tabs and line ends. They are kept as parts of words, and counted.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 _NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 
@@ -82,7 +82,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _oddities(spec: CorpusSpec, images: pd.DataFrame, captions: pd.DataFrame) -> Counter[str]:
-    """Count what is taken as it is, though it may be a mistake; warn of what mostly is one."""
+    """Count captions and files that are used as they are though they may be mistakes; warn of likely mistakes."""
     of_an_image = captions[captions.duplicated(["image_index", "text"], keep=False)]
     if len(of_an_image):
         owner, text = of_an_image.iloc[0][["image_index", "text"]]
@@ -102,7 +102,7 @@ def _oddities(spec: CorpusSpec, images: pd.DataFrame, captions: pd.DataFrame) ->
 
 
 def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
-    """Refuse a corpus whose test images do not fill the folds of its evaluations, before anything is trained on it.
+    """Refuse a corpus with too few test images for the folds of its evaluations, before anything is trained on it.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
 
 
 def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, object]]:
-    """Compare checksums of raw files with those that others report, which prove nothing: warn, do not refuse."""
+    """Compare checksums of raw files with checksums that others report. Such reports prove nothing: warn, do not refuse."""
     compared: dict[str, dict[str, object]] = {}
     for name, reported in spec.reported_sha256.items():
         compared[name] = {"reported": list(reported), "found": found.get(name)}
@@ -188,7 +188,7 @@ def _counted(image: CaptionedImage) -> str:
 
 
 def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
-    """Path of each image inside its container; of an image without photograph its own path."""
+    """Path of each image inside its container, or the image's own path where it has no photograph."""
     members = {image.image_id: image.path for image in images}
     for role in sorted({image.container for image in images if image.container}):
         container = Container(role_path(spec, role))
@@ -208,7 +208,7 @@ def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
 
 
 def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
-    """Compare the sizes of the splits with those known for the source."""
+    """Compare the sizes of the splits with the sizes known for the source."""
     problems = []
     for split, expected in spec.expected_images.items():
         listed = [image for image in raw.images if image.split == split]
@@ -231,7 +231,7 @@ def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
 def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
-    """Rows that are kept, in file order, and how many of how many images `spec.first_images` keeps of each split."""
+    """Rows that are kept, in file order; and for each split in `spec.first_images`, how many images it keeps of how many."""
     absent = sorted(set(spec.leave_out) - {image.image_id for image in images})
     refuse(absent, f"corpus {spec.name}: leave_out names images that it does not have", "Give their ids.")
     seen: Counter[str] = Counter()

@@ -34,7 +34,7 @@ _FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
 Photographs = tuple[tuple[str, str], ...]
-"""Container's path and member of each."""
+"""Container's path and member of each photograph."""
 
 
 class Chunk(NamedTuple):
@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     number: int
     photographs: Photographs
     file: Path | None
-    """The `.npy` file that the pixels are written into; without one, problems are looked for."""
+    """The `.npy` file that the pixels are written into; `None`: only look for problems."""
     offsets: tuple[int, ...]
     """Byte of the file at which each photograph starts, and at which the last one ends."""
     store: StoreSpec
@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkResult(NamedTuple):
-    """The outcome of a chunk; one with problems is not finished."""
+    """The outcome of a chunk; a chunk with problems is not finished."""
 
     number: int
     upscaled: int
@@ -60,7 +60,7 @@ class ChunkResult(NamedTuple):
     converted: int
     """Photographs that were not RGB."""
     turned: int
-    """Photographs whose EXIF data say that they are to be turned or mirrored."""
+    """Photographs with EXIF data that ask to turn or mirror them."""
     sha256: tuple[str, ...]
     """Digest of each photograph's file."""
     problems: tuple[str, ...]
@@ -106,7 +106,7 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
 
 
 def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int]]:
-    """Height and width of each photograph in the store, by its header; 0, 0 of one that decoding will report.
+    """Height and width of each photograph in the store, by its header; 0, 0 for a photograph that decoding will report.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
     Raises
     ------
     VseppError
-        Where its values say nothing of their white, or it would have more than `LARGEST_PIXELS`.
+        If the range of its pixels is unknown, or it would have more than `LARGEST_PIXELS`.
     """
     if store.orientation == "applied":
         image = upright(image)
@@ -146,7 +146,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
     Raises
     ------
     VseppError
-        For 32-bit whole numbers and floating point, whose range is unknown.
+        On pixels in 32-bit whole numbers or floating point: their range is unknown.
     """
     if image.mode == "RGB":
         return image
@@ -159,7 +159,7 @@ def in_rgb(image: Image.Image) -> Image.Image:
 
 
 def _stored_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
-    """Width and height in the store of a picture of a width and height."""
+    """Width and height that a picture of `size`, its width and height, has in the store."""
     side = store.side
     if store.resize == "squash":
         return side, side
@@ -175,7 +175,7 @@ def _stored_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
 
 
 def _seen_size(image: Image.Image, store: StoreSpec) -> tuple[int, int]:
-    """Width and height of an opened picture after it was turned, where it is."""
+    """Width and height of an opened picture, after turning where the store turns it."""
     across = store.orientation == "applied" and orientation(image) >= 5  # the four that exchange the sides
     return (image.height, image.width) if across else image.size
 
@@ -186,7 +186,7 @@ def upright(image: Image.Image) -> Image.Image:
 
 
 def orientation(image: Image.Image) -> int:
-    """What EXIF says of how a picture is to be turned: 1, as it is, to 8."""
+    """EXIF orientation of a picture, from 1, as it is, to 8."""
     value = image.getexif().get(_ORIENTATION, 1)
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
@@ -194,7 +194,7 @@ def orientation(image: Image.Image) -> int:
 def decoded(data: bytes, verified: bool = False) -> Image.Image:
     """The pixels of an encoded photograph, in its own mode.
 
-    Callers guard it with `reading`, since what is damaged or no picture can raise any exception.
+    Callers guard it with `reading`, since a file that is damaged or no picture can raise any exception.
 
     Parameters
     ----------
@@ -229,9 +229,9 @@ def _opened(stream: IO[bytes]) -> Image.Image:
 
 
 def _is_whole(data: bytes, image: Image.Image) -> bool:
-    """Whether a JPEG holds its whole picture: a decoder reads none of what is put before the end of its last scan.
+    """Whether a JPEG holds its whole picture: then a decoder reads none of the bytes that are inserted before its end marker.
 
-    Of one that ends early, but properly, libjpeg fills the rest with grey and says nothing.
+    If a JPEG ends early, but has its end marker, libjpeg fills the rest with grey and says nothing.
     """
     if (end := _end_of_picture(data)) is None:
         return False
@@ -241,12 +241,12 @@ def _is_whole(data: bytes, image: Image.Image) -> bool:
 
 
 def _end_of_picture(data: bytes) -> int | None:
-    """Where the marker stands that ends a JPEG's picture.
+    """Byte of the marker that ends a JPEG's picture.
 
-    `None` if there is none, if scans of a progressive one are missing, or if restarts, which are numbered, are out of order.
+    `None` if there is none, if scans of a progressive JPEG are missing, or if restarts, which are numbered, are out of order.
     """
     place, restarts = 2, None
-    lacking: dict[int, set[int]] = {}  # component → coefficients whose last bits no scan has given yet
+    lacking: dict[int, set[int]] = {}  # component → coefficients that still lack their last bits
     while 0 <= (place := data.find(b"\xff", place)) < len(data) - 1:
         marker = data[place + 1]
         if marker == _END_OF_IMAGE:

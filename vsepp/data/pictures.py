@@ -38,16 +38,16 @@ class Pictures:
         """What is known of each image: `id`, and `captions`, a list of texts."""
 
     def __len__(self) -> int:
-        """Images."""
+        """Number of images."""
         return len(self.images)
 
     def jpeg(self, row: int) -> bytes:
-        """The picture of an image, a JPEG file's bytes; none where photographs may not be shown."""
+        """The picture of an image, a JPEG file's bytes; no bytes where photographs may not be shown."""
         return self._jpegs[self._offsets[row] : self._offsets[row + 1]]
 
     @property
     def texts(self) -> list[str]:
-        """All captions, in the order in which embeddings and ranks have them."""
+        """All captions, in the order of embeddings and ranks."""
         return [text for _, text in sorted(pair for image in self.images for pair in image["captions"])]
 
 
@@ -61,13 +61,13 @@ def make_pictures(spec: PicturesSpec, corpus: Path, store: Path, out: Path) -> i
     corpus, store
         Folders of the corpus' tables and of its decoded images.
     out
-        Gets `pictures.npz`, JPEG files one after the other with `offsets` `(n + 1,)`, and `captions.json`: of each image its
+        Gets `pictures.npz`, JPEG files one after the other with `offsets` `(n + 1,)`, and `captions.json`: each image's
         `id`, and its `captions` as `[place among the captions of the split, text]`.
 
     Returns
     -------
     int
-        Images.
+        Number of images.
     """
     images, captions = read_tables(corpus)
     rows = np.flatnonzero(np.asarray(images["split"]) == spec.split).tolist()

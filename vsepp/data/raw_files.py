@@ -105,7 +105,7 @@ class RawFiles:
         return file
 
     def note_end(self, file: RawFile) -> None:
-        """Count and tell a file of lines whose last one has no end: it may be cut, and nothing else would show it."""
+        """Count a file without an end of its last line, and warn of it: it may be cut, and nothing else would show it."""
         if file.data and not file.data.endswith((b"\n", b"\r")):
             log.warning(
                 "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
@@ -120,7 +120,7 @@ class RawCorpus:
 
     images: list[CaptionedImage]
     files: RawFiles
-    """What they were read with."""
+    """What the images were read with."""
     unlisted: list[str] | None = None
     """Ids of images that have captions but are in no split; `None` if one file gives both."""
 
@@ -143,7 +143,7 @@ def list_of(document: dict[str, Any], key: str, where: str) -> list[Any]:
     Raises
     ------
     VseppError
-        If it does not.
+        If it holds none.
     """
     value = document.get(key)
     if not isinstance(value, list):

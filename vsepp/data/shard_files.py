@@ -25,12 +25,12 @@ VERSION = 1
 
 
 def open_array(folder: Path, file: str) -> np.ndarray | Shards:
-    """Map an array of an artefact, read-only: its file, or the shards of it.
+    """Map an array of an artefact, read-only, from its file or from its shards.
 
     Raises
     ------
     VseppError
-        If a shard is missing, short, or not the listed one; OSError and ValueError of an array in one file, as numpy's.
+        If a shard is missing, short, or not the listed shard. For an array in one file, numpy's OSError and ValueError.
     """
     if not (folder / SHARDS).is_file():
         return np.load(folder / file, mmap_mode="r", allow_pickle=False)
@@ -90,23 +90,23 @@ def _mapped(file: Path) -> np.ndarray:
 
 
 def open_shard(listed: Path, path: str, rows: int, sha256: str, read: Callable[[Path], Any] = _mapped) -> Any:
-    """Open a shard, after a check that it is the one that is listed, by its length and its job's manifest.
+    """Open a shard, after a check by its length and its job's manifest that it is the listed shard.
 
     Parameters
     ----------
     listed
         The file that lists it.
     path
-        Relative to the list's folder.
+        Path of the shard, relative to the list's folder.
     rows, sha256
-        As they are listed.
+        Number of rows and digest, as listed.
     read
-        Gives its rows, by default of an array: memory-mapped.
+        Reads its rows; by default, memory-maps an array.
 
     Raises
     ------
     VseppError
-        If it is missing, short, of another number of rows or not the listed one.
+        If it is missing, short, has another number of rows or is not the listed shard.
     """
     file = listed.parent / path
     if not file.is_file():
@@ -128,7 +128,7 @@ def open_shard(listed: Path, path: str, rows: int, sha256: str, read: Callable[[
 
 @cache
 def _outputs(part: Path, _changed: int) -> dict[str, str]:
-    """Digests of what a job wrote."""
+    """Digests of the files that a job wrote."""
     return dict(read_manifest(part)["outputs"])
 
 

@@ -49,13 +49,13 @@ class WholeImages:
     pixels: Placed
     """uint8 `(bytes,)`, in its file or on a device."""
     sizes: np.ndarray
-    """int64 `(n_images, 2)`, height and width of each."""
+    """int64 `(n_images, 2)`, height and width of each image."""
     offsets: np.ndarray
-    """int64 `(n_images + 1,)`, where each begins, and where the last one ends."""
+    """int64 `(n_images + 1,)`, byte at which each image begins, and at which the last image ends."""
 
     @classmethod
     def of(cls, pixels: Placed, sizes: np.ndarray) -> WholeImages:
-        """Images whose pixels lie one after the other."""
+        """Images from their pixels, one image after the other, and their sizes."""
         return cls(pixels, np.asarray(sizes, np.int64), _offsets(sizes))
 
     @classmethod
@@ -65,7 +65,7 @@ class WholeImages:
         return cls.of(pixels, np.array([image.shape[:2] for image in images]))
 
     def __len__(self) -> int:
-        """Images."""
+        """Number of images."""
         return len(self.sizes)
 
     def __getitem__(self, row: int) -> Any:
@@ -94,9 +94,9 @@ def build_store(
     Parameters
     ----------
     images
-        Images table; image i of the store is row i of it.
+        Images table; image i of the store is row i of the table.
     spec
-        The corpus, whose `files` say where the containers are.
+        The corpus; its `files` say where the containers are.
     store
         Resizing and side in pixels.
     out
@@ -104,19 +104,19 @@ def build_store(
     state
         Working folder on the file system of `out`, used for these photographs and this store only.
     workers
-        Processes that decode; 1: this one.
+        Number of processes that decode; 1: this process.
     verified
-        Roles of the containers whose bytes are known to be right: JPEGs of others are decoded twice, to find those that end
-        early.
+        Roles of the containers whose bytes are known to be right: JPEGs of other containers are decoded twice, to find
+        JPEGs that end early.
     chunk_images
         Images per chunk; a chunk is done as a whole or not at all.
 
     Returns
     -------
     dict
-        `images`, `upscaled` (those with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK or
-        palette images turned into RGB), `exif_turned` (those whose EXIF data say that they are to be turned, which was done or
-        ignored as `store.orientation` says) and `photographs_sha256`, of the SHA-256 of all files in the order of the table.
+        `images`, `upscaled` (images with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK
+        or palette images turned into RGB), `exif_turned` (images that EXIF data ask to turn, which was done or ignored as
+        `store.orientation` says) and `photographs_sha256`, the digest of the SHA-256 of all files in the order of the table.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def open_store(folder: Path) -> np.ndarray | Shards | WholeImages:
     Raises
     ------
     VseppError
-        If there is none, or the files are not a store.
+        If there is no store, or the files are not a store.
     """
     with reading(folder / FILE, "an image store; run the step that makes it again"):
         images, sizes = (open_array(folder, name) for name in (FILE, SIZES))
@@ -201,7 +201,7 @@ def _sizes(parts: Sequence[Photographs], store: StoreSpec, state: Path, workers:
 
 
 def _offsets(sizes: np.ndarray) -> np.ndarray:
-    """Byte at which each image of these heights and widths begins, and at which the last one ends."""
+    """Byte at which each image begins, from all heights and widths, and at which the last image ends."""
     return np.concatenate([[0], (3 * np.asarray(sizes, np.int64).prod(axis=1)).cumsum()])
 
 

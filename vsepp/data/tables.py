@@ -1,7 +1,7 @@
 """The tables of images and captions on disk: `images.parquet`, `captions.parquet`.
 
-In shards, both hold the metadata of files of a fixed number of rows beside them, `00000.images.parquet` and so on, as Parquet has it,
-and the SHA-256 of each.
+In shards, both hold only Parquet's metadata of the shards beside them, `00000.images.parquet` and so on, of a fixed number of rows
+each, and the SHA-256 of each shard.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _SHA256 = b"sha256"
 class Table:
     """Columns of equal length, as arrays by name. A column is read from its file when it is first asked for.
 
-    Reading one does not import pandas, which would take a fifth of the time that a training needs to start.
+    Reading a column does not import pandas, which would take a fifth of the time that a training needs to start.
 
     Parameters
     ----------
     rows
-        Their number.
+        Number of rows.
     read
-        Gives a range of the rows of a column.
+        Reads a range of the rows of a column.
     """
 
     def __init__(self, rows: int, read: Callable[[str, range], np.ndarray]) -> None:
@@ -60,17 +60,17 @@ class Table:
         return self._column(name)
 
     def __len__(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return len(self._rows)
 
     def part(self, rows: slice) -> Table:
-        """Rows that follow each other; of a column no others are kept."""
+        """A range of consecutive rows; no other rows of a column are kept in memory."""
         some = self._rows[rows]
         return Table(len(some), lambda name, asked: self._read(name, some[asked.start : asked.stop]))
 
 
 def rows_in(path: Path) -> int:
-    """Rows of a table's file."""
+    """Number of rows in a table's file."""
     with reading(path, "a table of a corpus; run the step that reads the corpus again"):
         return pq.read_metadata(path).num_rows
 
@@ -87,13 +87,13 @@ def write_tables(
     Parameters
     ----------
     folder
-        New, or of tables that are written anew.
+        A new folder, or a folder whose tables are written anew.
     images, captions
         The tables.
     rows
-        Of a shard; `None`: each table is one file.
+        Number of rows in a shard; `None`: each table is one file.
     state
-        Where shards are collected, which survives a kill; by default the folder itself.
+        Folder where shards are collected, which survives a kill; by default `folder` itself.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def write_tables(
 
 
 def _write_shards(table: pa.Table, path: Path, rows: int, state: Path) -> None:
-    """Write the shards that are not there yet, and `path`, the metadata of all."""
+    """Write the shards that are not there yet, and `path`, the metadata of all shards."""
     shards = {}
     for number, start in enumerate(range(0, len(table), rows)):
         shard = state / f"{number:05}.{path.name}"
@@ -167,7 +167,7 @@ def _read(path: Path, schema: pa.Schema) -> Table:
     digests = kinds.get(_SHA256, b"").decode().split()
 
     def batches(name: str, asked: list[int]) -> Iterator[pa.RecordBatch]:
-        """A column's rows in some groups of rows; in shards, each group is one of them."""
+        """A column's rows in some row groups; in a table in shards, each row group is a shard."""
         if asked and not digests:
             yield from file.iter_batches(columns=[name], row_groups=asked)
         for number in asked if digests else ():
@@ -179,7 +179,7 @@ def _read(path: Path, schema: pa.Schema) -> Table:
             kind = schema.field(name).type
             asked = np.flatnonzero((starts[:-1] < rows.stop) & (starts[1:] > rows.start)).tolist()
             at, parts = int(starts[asked[0]]) if asked else 0, []
-            for batch in batches(name, asked):  # one of Arrow's is in memory at a time
+            for batch in batches(name, asked):  # one Arrow batch is in memory at a time
                 begin = max(rows.start - at, 0)
                 parts.append(_values(batch.column(0)[begin : max(rows.stop - at, begin)], kind))
                 at += len(batch)
@@ -189,12 +189,12 @@ def _read(path: Path, schema: pa.Schema) -> Table:
 
 
 def _checked(shard: Path, name: str) -> pa.Table:
-    """A column of a shard, whose pages are held to their checksums."""
+    """A column of a shard, with the checksums of its pages verified."""
     return pq.ParquetFile(shard, page_checksum_verification=True).read([name])
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """A column by way of lists: `to_numpy` imports pandas, which takes longer than they do. Equal texts are one string."""
+    """A column by way of lists: `to_numpy` imports pandas, which takes longer than lists do. Equal texts share one string."""
     if kind != pa.string():
         return np.array(column.to_pylist(), dtype=str(kind))
     coded = column.dictionary_encode()

@@ -24,8 +24,8 @@ from vsepp.user_files import PHOTOGRAPHS, is_there
 def write_tars(corpus: Path, raw: Mapping[str, Path], output: Path, per_shard: int) -> None:
     """Write the photographs of a corpus as they are, with their captions, in the order of its tables: `00000.tar`, `00001.tar`, ...
 
-    Archives of one corpus always have the same bytes. `output` is a new folder, there once all archives are; a stopped export goes on
-    with the missing ones. `raw` says of each role where its photographs are; one that is missing is refused.
+    Archives of one corpus always have the same bytes. `output` is a new folder, which appears when all archives are complete; a stopped
+    export goes on with the missing archives. `raw` says for each role where its photographs are; a missing photograph is refused.
     """
     if is_there(output):
         raise VseppError(f"{output}: already exists; name a new folder")
@@ -52,7 +52,7 @@ def write_tars(corpus: Path, raw: Mapping[str, Path], output: Path, per_shard: i
 
 
 def _add(tar: tarfile.TarFile, key: str, member: str, data: bytes, noted: Mapping[str, Any]) -> None:
-    """Add a sample: its photograph, its ids and captions as they are, and a caption a line, without line breaks of its own."""
+    """Add a sample: its photograph, its ids and captions as they are, and a caption a line, its own line breaks replaced by spaces."""
     kind = PurePosixPath(member).suffix.lower()
     files = {
         kind if kind in PHOTOGRAPHS else PHOTOGRAPHS[0]: data,

@@ -25,7 +25,7 @@ PAD, START, END, UNKNOWN = range(len(SPECIAL))
 FILE = "tokens.npz"
 IDS, LENGTHS = "ids.npy", "lengths.npy"
 """Files of a shard."""
-# From so many words on they are not compressed, and mapped rather than read; COCO has eight million.
+# From this number of words on, a file of tokens is not compressed, and mapped rather than read; COCO has eight million words.
 _MAPPED = 10_000_000
 
 
@@ -61,7 +61,7 @@ class Tokens:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Words of each caption with `<start>` and `<end>`, `(n_captions,)` int64."""
+        """Number of words in each caption, `<start>` and `<end>` included, `(n_captions,)` int64."""
         return np.diff(self.offsets)
 
     def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +80,7 @@ class Tokens:
         return ids, lengths
 
     def places(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where the tokens of some captions lie in `ids`, int64 `(n, longest)`; which of these places there are, bool; lengths `(n,)`."""
+        """Places in `ids` of the tokens of some captions, int64 `(n, longest)`; which places hold a token, bool; lengths `(n,)`."""
         rows = np.asarray(rows, np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts

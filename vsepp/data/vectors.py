@@ -1,4 +1,4 @@
-"""Vectors of captions, whose inner products say how alike two captions are: lexical ones, or a sentence encoder's."""
+"""Vectors of captions, lexical or by a sentence encoder; inner products say how alike two captions are."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ FILE = "vectors.npz"
 class CaptionVectors:
     """A vector of length 1 for each caption of a corpus; row i is row i of its captions table.
 
-    A lexical vector has few numbers other than 0, and only they are kept; one without known words is 0.
+    A lexical vector has few nonzero numbers, and only these are kept; the vector of a caption without known words is 0.
 
     Parameters
     ----------
     values
         Dense: `(n_captions, dim)` float16. Sparse: `(n_values,)` float32, the captions one after another.
     columns
-        Sparse: `(n_values,)` int32, which number of the vector each value is. Dense: `None`.
+        Sparse: `(n_values,)` int32, the dimension of the vector that each value belongs to. Dense: `None`.
     offsets
         Sparse: `(n_captions + 1,)` int64; caption i has `values[offsets[i]:offsets[i + 1]]`. Dense: `None`.
     """
@@ -44,7 +44,7 @@ class CaptionVectors:
     offsets: np.ndarray | None = None
 
     def __len__(self) -> int:
-        """Captions."""
+        """Number of captions."""
         return len(self.values if self.offsets is None else self.offsets[1:])
 
     def save(self, folder: Path) -> None:
@@ -75,7 +75,7 @@ def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:
     captions
         Captions table.
     spec
-        Which vectors.
+        Kind of vectors, and splits that are counted.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:
 def _of_words(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
     """TF-IDF: how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have it.
 
-    A word that none of them has counts nothing, as one that all of them have.
+    A word in none of these captions counts nothing, and neither does a word in all of them.
     """
     counted = np.isin(captions["split"], splits)
     if not counted.any():

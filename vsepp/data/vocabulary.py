@@ -32,7 +32,7 @@ class Vocabulary:
     """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically, and `<mask>`, if it was asked
     for. Pieces in the order of their file."""
     counts: dict[str, int]
-    """How often each word occurred, without the special ones; empty for pieces."""
+    """How often each word occurred, without the special words; empty for pieces."""
     threshold: int
     """How often a word had to occur to be kept."""
     splits: tuple[str, ...]
@@ -40,13 +40,13 @@ class Vocabulary:
     captions: int
     """Number of captions counted."""
     tokenizer: str
-    """What split the captions into words or pieces."""
+    """How the captions were split into words or pieces."""
     kind: str = WORDS
     """`words` or `wordpieces`."""
 
     @classmethod
     def of(cls, tokenized: Iterable[Sequence[str]], spec: VocabularySpec, tokenizer: str) -> Vocabulary:
-        """Count the words of captions and keep those that occur at least `spec.threshold` times.
+        """Count the words of captions and keep words that occur at least `spec.threshold` times.
 
         Raises
         ------
@@ -106,12 +106,12 @@ class Vocabulary:
 
     @property
     def mask(self) -> int | None:
-        """Index of what stands for a hidden word; `None` where there is none."""
+        """Index of the token for a hidden word; `None` where the vocabulary has none."""
         return self.index.get(self.special[4])
 
     @cached_property
     def continued(self) -> np.ndarray:
-        """bool `(n_words,)`: pieces that go on with the word of the token before; none of a vocabulary of words."""
+        """bool `(n_words,)`: pieces that go on with the word of the token before; all false for a vocabulary of words."""
         return np.array([self.kind == PIECES and word.startswith(CONTINUED) for word in self.words])
 
     @cached_property
@@ -120,7 +120,7 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words)}
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Indices of a caption's words between `<start>` and `<end>`; other words become `<unk>`. Pieces alike."""
+        """Indices of a caption's words between `<start>` and `<end>`; unknown words become `<unk>`. Pieces alike."""
         start, end, unknown = (self.index[token] for token in self.special[1:4])
         return [start, *(self.index.get(token, unknown) for token in tokens), end]
 

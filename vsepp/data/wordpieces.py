@@ -11,9 +11,9 @@ from vsepp.errors import VseppError
 
 TOKENIZER = "lower case, no accents, split at punctuation, WordPiece"
 SPECIAL_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
-"""What `<pad>`, `<start>`, `<end>`, `<unk>` and `<mask>` are among pieces."""
+"""The pieces for `<pad>`, `<start>`, `<end>`, `<unk>` and `<mask>`."""
 CONTINUED = "##"
-"""How a piece begins that goes on with a word."""
+"""Beginning of a piece that continues a word."""
 
 _UNKNOWN = SPECIAL_PIECES[3]
 # A longer word is unknown as a whole.
@@ -26,7 +26,7 @@ _IDEOGRAPHS = (
 
 
 class _Becomes(dict[int, str]):
-    """Code point of a decomposed text → what becomes of it, for `str.translate`."""
+    """Code point of a decomposed text → its replacement, for `str.translate`."""
 
     def __missing__(self, code: int) -> str:
         self[code] = _becomes(chr(code))
@@ -37,12 +37,12 @@ def _becomes(character: str) -> str:
     category = unicodedata.category(character)
     if character in "\t\n\r":
         return " "
-    # Control characters and accents. What Python's edition of Unicode does not know yet (Cn) stays, as an unknown word.
+    # Control characters and accents. Characters that Python's edition of Unicode does not know yet (Cn) stay, as an unknown word.
     if category in ("Cc", "Cf", "Co", "Cs", "Mn") or character == "\ufffd":
         return ""
     if character.isspace():
         return " "
-    # Of the ASCII characters BERT counts symbols, such as $, too.
+    # BERT also splits at ASCII symbols, such as $.
     symbol = character.isascii() and not character.isalnum()
     ideograph = any(first <= ord(character) <= last for first, last in _IDEOGRAPHS)
     alone = category[0] == "P" or symbol or ideograph
@@ -70,7 +70,7 @@ def pieces_of(text: str, known: Container[str]) -> list[str]:
 
 
 def _longest_pieces(word: str, known: Container[str]) -> list[str]:
-    """From the front, the longest known piece each time."""
+    """Split a word from the front, into the longest known piece each time."""
     pieces: list[str] = []
     start = 0
     while start < len(word) <= _LONGEST:

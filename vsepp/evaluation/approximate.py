@@ -19,9 +19,9 @@ from vsepp.user_files import reading
 FEWEST = 10_000
 """Vectors below which lists are not worth learning."""
 RECALL_AT = 10
-# Vectors that are read at once, and those that ask for the recall.
+# Number of vectors that are read at once, and of queries that measure the recall.
 _AT_ONCE, _ASKING = 1 << 16, 64
-# Lists that are looked through, and candidates, as a multiple of the answers.
+# Number of lists that are searched, and of candidates per answer.
 _LISTS, _CANDIDATES = 64, 10
 
 
@@ -29,9 +29,9 @@ class Approximate(NamedTuple):
     """An inverted file of vectors in 8 bits a number (faiss's `IVF,SQ8`). Made by `open_approximate`."""
 
     index: Any
-    """faiss's."""
+    """The index of faiss."""
     recall: float
-    """Share of the `RECALL_AT` nearest others, by the inner product, that are candidates; of 64 of the vectors, evenly spaced."""
+    """Share of the `RECALL_AT` nearest other vectors, by the inner product, that are candidates; mean over 64 evenly spaced vectors."""
 
     def candidates(self, asked: np.ndarray, k: int) -> np.ndarray:
         """Rows `(n,)`, ascending, among which the k nearest to one query `(1, d)` are looked for; at most 10 k."""
@@ -40,7 +40,7 @@ class Approximate(NamedTuple):
 
 
 def open_approximate(file: Path, vectors: np.ndarray | Shards) -> Approximate:
-    """Read an index, or make it where there is none: two passes over the vectors, and what it recalls beside it, in `FILE.json`.
+    """Read an index, or make it where there is none, in two passes over the vectors; its recall stands beside it, in `FILE.json`.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _made(faiss: Any, vectors: np.ndarray | Shards) -> Any:
         raise VseppError(f"an approximate index needs {FEWEST:,} vectors, got {n:,}: scan them exactly")
     lists = round(4 * math.sqrt(n))
     index = faiss.index_factory(dims, f"IVF{lists},SQ8", faiss.METRIC_INNER_PRODUCT)
-    # faiss asks for 39 vectors of each list.
+    # faiss asks for 39 vectors for each list.
     learning = np.linspace(0, n - 1, min(n, 39 * lists)).astype(np.int64)
     index.train(np.ascontiguousarray(vectors[learning]))
     for rows in ranges(n, _AT_ONCE):
@@ -82,7 +82,7 @@ def _made(faiss: Any, vectors: np.ndarray | Shards) -> Any:
 
 
 def _recall(approximate: Approximate, vectors: np.ndarray | Shards, asking: np.ndarray) -> float:
-    """Share of the nearest others of some rows that are candidates."""
+    """Share of candidates among the nearest other vectors of some rows."""
     asked = vectors[asking]
     scores = (asked @ vectors[rows].T for rows in ranges(len(vectors), _AT_ONCE))
     _, exact = best_of_blocks(scores, RECALL_AT + 1)

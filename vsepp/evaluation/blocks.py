@@ -1,11 +1,11 @@
 """Scores of embeddings under any similarity, in blocks: with NumPy on a CPU's threads, or with torch on a device.
 
-Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Sums of floating-point numbers do not give
-that: the kernels of a matrix product sum in an order that depends on an element's position in the matrix, so that rounding errors would
-decide the ranks of a collapsed model.
+Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Sums of floating-point numbers do not
+ensure this: the kernels of a matrix product sum in an order that depends on an element's position in the matrix, so that rounding
+errors would decide the ranks of a collapsed model.
 
-Inner products are therefore made exact. Embeddings are rounded to a grid fine enough that scores are closer to the true ones than
-float32 sums are, and coarse enough that float64 holds every sum without rounding. So ranks are the same on every machine.
+Inner products are therefore made exact. Embeddings are rounded to a grid fine enough that scores are closer to the true scores
+than float32 sums are, and coarse enough that float64 holds every sum without rounding. So ranks are the same on every machine.
 
 Other similarities sum over the dimensions in an order that can depend on the number of pairs scored at once and, on a GPU, on the
 pair's position in memory. So they are always called with the same number of pairs, as two whole arrays, for correct and wrong pairs
@@ -29,7 +29,7 @@ from vsepp.spec import Component
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)
 # Elements of the largest temporaries of other similarities. On a CPU they fit a core's cache; with fewer, time is lost passing the
-# interpreter's lock between threads. On a device, of all similarities: 128 MB of float64 keep a GPU busy.
+# interpreter's lock between threads. On a device, for all similarities: 128 MB of float64 keep a GPU busy.
 _ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
 
 # Bits of an embedding's norm on its grid. A sum of products stays below 2^(2·26+1) by Cauchy-Schwarz, in any
@@ -49,16 +49,16 @@ class EmbeddingScores(Blocks):
     """Scores of embeddings by their similarity, see `vsepp.evaluation.scores.Scores`.
 
     Under another similarity than an inner product a device, or another kernel of NumPy's BLAS, may differ in the last digit, and wrong
-    items closer than that to the correct one may change sides.
+    items closer than that to the correct item may change sides.
 
     Parameters
     ----------
     embeddings
-        Of all images and captions.
+        Embeddings of all images and captions.
     device
         A torch device with float64, and memory for the embeddings and a few times 128 MB; `None` for NumPy.
     of_captions
-        Number of captions of the set that these are a part of, so that equal pairs score equally in each part.
+        Number of captions in the whole set, where the embeddings are a part of it, so that equal pairs score equally in each part.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class EmbeddingScores(Blocks):
         return scores
 
     def _call(self, vectors: Any, rows: np.ndarray) -> Any:
-        """The vectors of one call: as many as a block has captions, the last one repeated if there are fewer, each `spread` times."""
+        """The vectors of one call: as many as a block has captions, the last vector repeated if there are fewer, each `spread` times."""
         places = np.minimum(np.arange(self.block_shape[1]), len(rows) - 1)
         return vectors[self._put(rows[places.repeat(self.spread)])]
 

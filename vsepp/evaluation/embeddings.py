@@ -72,8 +72,8 @@ class Embeddings:
         Raises
         ------
         VseppError
-            Naming the file and what in it is missing, wrong, unknown or there twice. No pickled object is read, and nothing
-            is allocated before all of the file is found to be what it says.
+            Naming the file and what in it is missing, wrong, unknown or there twice. No pickled object is read, and an
+            array is only made after its header is found to fit its bytes.
         """
         path = Path(path)
         arrays = read_arrays(path, EMBEDDING_ARRAYS, "an .npz of embeddings")
@@ -101,12 +101,12 @@ class Embeddings:
 
 
 def mean_of_scores(first: Embeddings, second: Embeddings) -> Embeddings:
-    """Embeddings whose scores are the mean of the scores of two models: both side by side, the images by half.
+    """Embeddings that score as the mean of two models' scores: both models' vectors side by side, image vectors halved.
 
     Raises
     ------
     VseppError
-        If a similarity is not the inner product, or the two are of other images or captions.
+        If a similarity is not the inner product, or the two models embedded different images or captions.
     """
     for embeddings in (first, second):
         if embeddings.similarity != Component("dot"):

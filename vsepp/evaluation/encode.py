@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("vsepp")
 
 ImageInputs = Callable[[np.ndarray], ImageBatch]
-"""Rows of the images table `(n,)` to what the model embeds."""
+"""Rows of the images table `(n,)` → the model's image input."""
 
 BATCH = 128
-"""Images or captions that are embedded at a time."""
+"""Number of images or captions that are embedded at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
     images, captions
         The tables.
     split
-        Its name.
+        Name of the split.
     limit
         Take only this many images, from the first, with all of their captions.
 
@@ -88,13 +88,13 @@ def encode_split(
     Parameters
     ----------
     model
-        Its mode is restored afterwards.
+        The model; its mode is restored afterwards.
     images
         Returns the model's input for rows of the images table, under the validation and test crop.
     captions
-        Of the whole corpus: tokens, or their states.
+        Captions of the whole corpus: tokens, or states of tokens.
     rows
-        The split.
+        Rows of the split.
     device
         Where the model is.
     Returns
@@ -199,7 +199,7 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
 
 
 def corpus_tokens(folders: Mapping[str, Path], captions: int, run: RunSpec) -> Tokens:
-    """Word ids of all captions of a corpus, of which there are so many."""
+    """Word ids of all captions of a corpus; `captions` is their expected number."""
     folder = required(folders, "tokens", run)
     tokens = Tokens.load(folder)
     check_rows(len(tokens), captions, folder, "tokens", "captions")
@@ -207,12 +207,12 @@ def corpus_tokens(folders: Mapping[str, Path], captions: int, run: RunSpec) -> T
 
 
 def caption_inputs(folders: Mapping[str, Path], tokens: Tokens) -> Tokens | CaptionStates:
-    """What a model reads of captions: their tokens, or the states of these where a frozen text encoder computed them."""
+    """A model's caption input: tokens, or the tokens' states where a frozen text encoder computed them."""
     return CaptionStates.open(folders["caption_states"], tokens) if "caption_states" in folders else tokens
 
 
 def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
-    """Say so where the words of a run's vocabulary were split in another way than captions are split here."""
+    """Warn where the words of a run's vocabulary were split in another way than captions are split here."""
     from vsepp.data.captions import TOKENIZERS  # needs nltk, which the steps run without
 
     if vocabulary.tokenizer != TOKENIZERS[vocabulary.kind]:

@@ -31,12 +31,12 @@ def read_given(
     Parameters
     ----------
     given
-        An `.npz` of embeddings, see `Embeddings.load`; of `scores` `(n_images, n_captions)`; or of the best of each query, `i2t_items`,
-        `i2t_scores`, `t2i_items`, `t2i_scores` `(n_queries, k)`, rows of the gallery, -1 where a list is shorter. Both with
-        `caption_to_image` and, if known, `image_ids` and `caption_ids`. Or a folder of TREC runs, see `read_runs`, or `module:name`, see
-        `vsepp.adapters`.
+        An `.npz` of embeddings, see `Embeddings.load`; of `scores` `(n_images, n_captions)`; or of the best items of each query,
+        `i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores` `(n_queries, k)`, rows of the gallery, -1 where a list is shorter. Scores
+        and lists come with `caption_to_image` and, if known, `image_ids` and `caption_ids`. Or a folder of TREC runs, see `read_runs`,
+        or `module:name`, see `vsepp.adapters`.
     corpus, split
-        Tables whose images and captions runs and adapters rank.
+        Folder of the corpus' tables, and the split that runs and adapters rank.
     pictures, model
         Folder of the image files, and what `name` is called with.
 
@@ -50,7 +50,7 @@ def read_given(
         return _of_arrays(path)
     if corpus is None:
         raise VseppError(f"{given}: expected the tables of the corpus that it ranks, got none")
-    # Embeddings of others need no workflow, which brings what reads tables.
+    # Embeddings of others need no packages of the workflow; tables need pyarrow, one of them.
     from vsepp.data.tables import read_tables
     from vsepp.evaluation.encode import split_rows
 
@@ -73,12 +73,12 @@ def read_given(
 
 
 def is_adapter(given: str) -> bool:
-    """Whether it is `module:name`, and no file."""
+    """Whether `given` is `module:name`, and no file."""
     return not is_there(Path(given)) and re.fullmatch(r"[\w.]+:\w+", given) is not None
 
 
 def is_run(path: Path) -> bool:
-    """Whether it is a folder with TREC runs."""
+    """Whether `path` is a folder with TREC runs."""
     return any(is_there(path / f"{task}.run") for task in ("i2t", "t2i"))
 
 
@@ -111,7 +111,7 @@ def _words(lists: BestLists) -> str:
 
 
 def _files(pictures: Path | None, names: list[str]) -> list[Path]:
-    """The image files, which may lie in folders of the folder."""
+    """The image files, which may lie in subfolders of `pictures`."""
     if pictures is None or not pictures.is_dir():
         raise VseppError(f"expected a folder of the pictures, got {pictures}")
     folder = Container(pictures)

@@ -24,11 +24,11 @@ ALPHA = 0.05
 _Z = 1.959964
 """Standard deviations of a normal distribution within which 95 % lie."""
 AT_CHANCE = "ranks like chance"
-"""What is said of a model of which `ranks_like_chance` holds."""
+"""Said of a model for which `ranks_like_chance` is true."""
 RESAMPLES = 9999
 # Resamples at once: bounds the memory to some hundred MB on 5,000 images.
 _BATCH = 1000
-# Units of a permutation: with more images, blocks of them, drawn by lot.
+# Units of a permutation test: with more images, each unit is a block of images, drawn by lot.
 _UNITS = 1000
 
 
@@ -50,7 +50,7 @@ class Interval:
 
 
 def wider(images: Interval, seeds: Interval | None) -> Interval:
-    """The wider one of the intervals over the images and over the seeds."""
+    """The wider of the intervals over the images and over the seeds."""
     return max(filter(None, (images, seeds)), key=lambda interval: interval.high - interval.low)
 
 
@@ -82,25 +82,25 @@ def per_image(
     Parameters
     ----------
     ranks
-        Of `n_images` images and `n_captions` captions, or of the queries of a truth.
+        Ranks of `n_images` images and `n_captions` captions, or of the queries of a truth.
     caption_images
         `(n_captions,)`, the row of each caption's image.
     metric
         One of `AVERAGED`.
     fold_size
-        Images of a fold, whose captions count the same; all images by default. A metric is the mean over the folds, so
-        it matters where these have unequal numbers of captions.
+        Number of images in a fold; all images by default. Captions of one fold count the same. A metric is the mean over the
+        folds, so the fold size matters where folds have unequal numbers of captions.
 
     Returns
     -------
     np.ndarray
-        `(n_images,)` float64. Image retrieval: m + (f − m·c) / c̄, of a fold's recall m and mean number of captions c̄, for
-        an image that f of its c captions find: the share of an image's captions where all have equally many.
+        `(n_images,)` float64. Image retrieval: m + (f − m·c) / c̄, with a fold's recall m and mean number of captions c̄, for
+        an image that f of its c captions find; where all images have equally many captions, this is f / c.
 
     Raises
     ------
     VseppError
-        On a metric that has no value per image, and one whose ranks were not kept.
+        On a metric without values per image, and on a metric that needs ranks which were not kept.
     """
     if metric == "rsum":
         return np.sum([per_image(ranks, caption_images, recall, fold_size) for recall in RECALLS], axis=0)
@@ -123,7 +123,7 @@ def per_image(
 
 
 def _of_images(values: np.ndarray, images: np.ndarray, n_images: int) -> np.ndarray:
-    """Values of queries as one for each image, `(n_images,)`: their mean, linearised, see `per_image`."""
+    """One value for each image, `(n_images,)`, from values of queries: their mean, linearised, see `per_image`."""
     queries, mean = np.bincount(images, minlength=n_images), values.mean()
     sums = np.bincount(images, weights=values, minlength=n_images)
     return mean + (sums - mean * queries) * (n_images / len(values))
@@ -132,14 +132,14 @@ def _of_images(values: np.ndarray, images: np.ndarray, n_images: int) -> np.ndar
 def ranks_like_chance(
     ranks: Ranks, caption_images: np.ndarray, fold_size: int, n_captions: int | None = None
 ) -> bool:
-    """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's.
+    """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's rsum.
 
     Parameters
     ----------
     ranks, caption_images, fold_size
         As in `per_image`.
     n_captions
-        Captions that are ranked, where not each is a query.
+        Number of ranked captions, where not every caption is a query.
     """
     values = per_image(ranks, caption_images, "rsum", fold_size)
     folds, positives = len(ranks.i2t) / fold_size, None
@@ -155,7 +155,7 @@ def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
 
 
 def image_intervals(values: np.ndarray, resamples: int = RESAMPLES) -> list[Interval]:
-    """Those of several metrics, `(n_metrics, n_images)`; all see the same resamples."""
+    """95 % bootstrap intervals of several metrics, from values `(n_metrics, n_images)`; all metrics see the same resamples."""
     ends = _bootstrap((values,), np.mean, n_resamples=resamples, batch=max(1, _BATCH // len(values)))
     return [Interval(*map(float, both)) for both in zip(*ends, strict=True)]
 
@@ -169,12 +169,12 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
         Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order. For a
         difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
     tests
-        For how many tests p will be corrected: with many, more permutations, so that a small p can still be told.
+        Number of tests that p will be corrected for: with many tests, more permutations, so that a small p can still be told.
 
     Raises
     ------
     VseppError
-        Without seeds or with fewer than two images, and where both were measured on other numbers of images or seeds.
+        Without seeds or with fewer than two images, and where both were measured on different numbers of images or seeds.
     """
     shapes = np.shape(over), np.shape(of)
     if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] < 1 or shapes[0][1] < 2:
@@ -194,7 +194,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
 
 def effects(pairs: Sequence[Sequence[Sequence[np.ndarray]]]) -> list[Effect]:
     """As `effect` of each pair `(over, of)`, all on the same images and corrected together: they share resamples and permutations, so
-    that matrix products do them at once."""
+    that matrix products compute all pairs at once."""
     by_seed = [np.mean(np.subtract(of, over), axis=1) for over, of in pairs]
     differences = np.stack([np.mean(np.subtract(of, over), axis=0) for over, of in pairs], axis=1)
     rng, n = np.random.default_rng(0), len(differences)
@@ -222,12 +222,12 @@ def effects(pairs: Sequence[Sequence[Sequence[np.ndarray]]]) -> list[Effect]:
 
 
 def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -> Interval | None:
-    """95 % interval of a mean over seeds, by Student's t; `None` with one seed, and where all are equal, which tells no spread.
+    """95 % interval of a mean over seeds, by Student's t; `None` with one seed, and where all values are equal, which tell no spread.
 
     Parameters
     ----------
     values
-        One a seed.
+        One value per seed.
     least_sd
         A standard deviation that the values have at least, as by rounding.
     """
@@ -239,7 +239,7 @@ def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -
 
 
 def around(value: float, error: float, freedom: float) -> Interval:
-    """95 % interval around a value by Student's t, of its standard error and degrees of freedom."""
+    """95 % interval around a value by Student's t, from its standard error and degrees of freedom."""
     from scipy import stats
 
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
@@ -252,7 +252,7 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
     Parameters
     ----------
     first, second
-        `(n_queries,)`, above 0 where the query finds what it seeks: caption retrieval's R@1, one query per image.
+        `(n_queries,)`, above 0 where the query finds a correct item: caption retrieval's R@1, one query per image.
     """
     from scipy import stats
 
@@ -262,7 +262,7 @@ def mcnemar(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P values corrected for their number, after Holm (1979): the k-th smallest of n times n − k + 1, none below a smaller one's."""
+    """P values corrected for their number, after Holm (1979): the k-th smallest of n times n − k + 1, none below a smaller p's value."""
     order = np.argsort(values, kind="stable")
     steps = np.asarray(values, float)[order] * np.arange(len(order), 0, -1)
     corrected = np.empty(len(order))

@@ -19,22 +19,22 @@ from vsepp.evaluation.truth import Positives, Ratings, Truth
 from vsepp.spec import Component
 
 ESTIMATES = 1000
-"""Of a correlation."""
+"""Number of estimates of a correlation: from drawings of half of the queries, and as many from resampled images."""
 
 
 @dataclass(frozen=True)
 class Correlation:
     """Spearman's correlation of scores with ratings, times 100.
 
-    As its authors print it: for each estimate half of the queries are drawn, and one rated item of each.
+    As its authors print it: for each estimate half of the queries are drawn, and one rated item of each query.
     """
 
     value: float
     """Mean of the estimates."""
     sd: float
-    """Their standard deviation: how much the drawing moves it, which says nothing of other images."""
+    """Standard deviation of the estimates: how much the drawing moves the correlation; it says nothing of other images."""
     low: float
-    """95 % interval over images, of as many estimates from resampled images. It is ours: its authors print none."""
+    """95 % interval over images, from as many estimates on resampled images. This interval is ours: the authors print none."""
     high: float
 
 
@@ -45,12 +45,12 @@ class Judged:
     truth: Truth
     similarity: str
     shape: tuple[int, int]
-    """Images and captions that were ranked."""
+    """Number of images and of captions that were ranked."""
     ranks: Mapping[str, PositiveRanks]
     """Task → ranks in the order of the truth, which the order of the embeddings does not change."""
     correlations: Mapping[str, Correlation]
     lists: Mapping[str, np.ndarray]
-    """Empty: as of an `Evaluation`."""
+    """Empty; see `Evaluation.lists`."""
 
     @property
     def protocol(self) -> str:
@@ -59,7 +59,7 @@ class Judged:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """What `ranks.npz` has of it, see `kept_ranks`."""
+        """Arrays for `ranks.npz`, see `kept_ranks`."""
         found = {}
         for task, ranks in self.ranks.items():
             found[f"{self.protocol}_{task}"] = ranks.ranks
@@ -108,7 +108,7 @@ class Judged:
 
     @property
     def notes(self) -> list[str]:
-        """Correlations, what is correct and not ranked, and the truth's digest."""
+        """Correlations, the number of correct captions that are not ranked, and the truth's digest."""
         notes = [
             f"{what.upper()}: Spearman {each.value:.1f} ± {each.sd:.1f} over {ESTIMATES:,} drawings; over images "
             f"[{each.low:.1f}, {each.high:.1f}]"
@@ -125,15 +125,15 @@ def judge(tested: Embeddings | ScoredSet, truth: Truth) -> Judged:
     Parameters
     ----------
     tested
-        With ids, in any order. Retrieval among captions and among images, and their correlations, need embeddings whose similarity is
-        an inner product.
+        A test set with ids, in any order. Retrieval among captions and among images, and their correlations, need embeddings with an
+        inner product as similarity.
     truth
-        With ids.
+        A truth with ids.
 
     Raises
     ------
     VseppError
-        If ids are missing, or are not those of the truth's gallery: how many are not, and the first.
+        If ids are missing, or differ from the truth's gallery, naming the first and how many differ.
     """
     scores, sides, similarity = _in_order(tested, truth)
     both = rank_positives(scores, truth)
@@ -154,7 +154,7 @@ def judge(tested: Embeddings | ScoredSet, truth: Truth) -> Judged:
 
 
 def _in_order(tested: Embeddings | ScoredSet, truth: Truth) -> tuple[Scores, dict[str, np.ndarray], str]:
-    """Scores of the gallery in the truth's order; task → vectors of what is ranked among itself; the similarity's name."""
+    """Scores of the gallery in the truth's order; task → vectors of items ranked among themselves; the similarity's name."""
     assert truth.image_ids is not None and truth.caption_ids is not None
     gallery = np.asarray(truth.caption_ids)[: len(truth.caption_ids) - truth.absent]
     images = _rows("image", tested.image_ids, np.asarray(truth.image_ids), truth.name)
@@ -187,7 +187,7 @@ def _among(vectors: np.ndarray) -> EmbeddingScores:
 
 
 def _ranks_within(scores: EmbeddingScores, positives: Positives) -> PositiveRanks:
-    """Ranks of one kind of items among themselves. The query itself is no wrong item: it stands among the positives, and is left out."""
+    """Ranks of one kind of items among themselves. The query itself is no wrong item: it is scored as one of the positives, then left out."""
     every = Positives.of_pairs(
         np.concatenate([positives.rows, positives.queries]),
         np.concatenate([positives.items, positives.queries]),
@@ -204,9 +204,9 @@ def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Cor
     Parameters
     ----------
     ratings
-        Of n pairs.
+        Ratings of n pairs.
     scores
-        `(n,)`, a model's.
+        `(n,)`, a model's scores of the pairs.
     images
         `(n,)`, the image of each query.
     """
@@ -234,7 +234,7 @@ def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Cor
 
 
 def _spearman(first: np.ndarray, second: np.ndarray) -> float:
-    """The correlation; 0 where all numbers of a side are equal, as of a collapsed model."""
+    """Spearman's correlation; 0 where all numbers of a side are equal, as for a collapsed model."""
     from scipy import stats
 
     if np.ptp(first) == 0 or np.ptp(second) == 0:

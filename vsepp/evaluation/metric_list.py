@@ -1,4 +1,4 @@
-"""All metrics: tables, intervals and claims find them here. A new one joins by an entry; no model is trained or evaluated again for it."""
+"""All metrics: tables, intervals and claims find them here. A new metric needs an entry; no model is trained or evaluated again for it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ METRICS: dict[str, Metric] = {
 }
 """Key → metric."""
 RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
-"""What rsum adds up."""
+"""Recalls that rsum adds up."""
 COMPARED = (*RECALLS, "rsum")
-"""What histories of training have, and what runs are compared by."""
+"""Metrics that histories of training have, and by which runs are compared."""
 SCORES = (*(f"{task}_{key}" for task in TASKS for key in METRICS), "rsum")
-"""What an evaluation under a protocol or of a truth has, or what its ranks give."""
+"""Metrics that an evaluation under a protocol or a truth has, or that its ranks give."""
 AVERAGED = tuple(score for score in SCORES if score == "rsum" or METRICS[score.partition("_")[2]].is_mean)
-"""What has a value for each image, whose mean it is: it can have intervals, and be claimed."""
+"""Metrics that are the mean of a value per image: they can have intervals, and be claimed."""

@@ -23,16 +23,16 @@ def _mean(values: Any) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of how well one direction retrieves."""
+    """One number for how well one direction retrieves."""
 
     name: str
-    """As a column's head has it."""
+    """Name at the head of a column."""
     of: Callable[[PositiveRanks], Any]
     """Value of each query, `(n_queries,)`, from the ranks of its positives."""
     mean: Callable[[Any], float] = _mean
-    """Values of all queries → the metric. Where it is not their mean, images have no value that averages to it."""
+    """Values of all queries → the metric. Where the metric is not their mean, no values per image average to it."""
     factor: float = 100.0
-    """100 where it is in per cent."""
+    """100 for a metric in per cent."""
     lower_is_better: bool = False
     needs_all: bool = False
     """Whether it needs the ranks of every positive, not of each query's best alone."""
@@ -79,8 +79,8 @@ PAPER: dict[str, Metric] = {
     "medr": Metric("Med r", lambda ranks: ranks.best, _floor_of_median, 1.0, lower_is_better=True),
     "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
 }
-"""The paper's, key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is their mean
-plus 1."""
+"""The paper's metrics, key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is the
+mean of these ranks plus 1."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
     Parameters
     ----------
     ranks
-        `(n_queries,)`, of each query's best correct item; 0 is best, and a rank may be fractional, since a tie counts half.
+        `(n_queries,)`, rank of each query's best correct item; 0 is best, and a rank may be fractional, since a tie counts half.
 
     Raises
     ------
@@ -165,10 +165,10 @@ def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | Non
     Parameters
     ----------
     n_images, n_captions
-        Of a fold.
+        Number of images and of captions in a fold.
     positives
-        Per direction how many positives the queries have, `(n_queries,)`; by default own captions, of which all images have equally
-        many.
+        For each direction, number of positives of each query, `(n_queries,)`; by default own captions, equally many for all
+        images.
     """
     import numpy as np
 

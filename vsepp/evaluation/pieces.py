@@ -14,12 +14,12 @@ _AT_ONCE = 1 << 16
 
 
 def counts_of_images(vectors: Vectors, caption_to_image: np.ndarray, images: slice) -> np.ndarray:
-    """Count what scores above the correct items within a range of the images.
+    """Count the wrong items that score above the correct ones, within a range of the images.
 
     Parameters
     ----------
     vectors
-        All images and captions.
+        Vectors of all images and captions.
     caption_to_image
         `(n_captions,)`, the row of each caption's image.
     images
@@ -28,8 +28,8 @@ def counts_of_images(vectors: Vectors, caption_to_image: np.ndarray, images: sli
     Returns
     -------
     np.ndarray
-        int64 `(2, n_captions)`: twice the number of wrong items above, of the correct captions of images and of the correct images of
-        captions, as `Scores.above` has it. Sums over ranges that cover all images are the counts of the whole set, ties included.
+        int64 `(2, n_captions)`: twice the number of wrong items above the correct captions of images, and above the correct images of
+        captions, as `Scores.above` counts them. Sums over ranges that cover all images are the counts of the whole set, ties included.
     """
     n_captions = len(caption_to_image)
     truth = own_captions(caption_to_image)

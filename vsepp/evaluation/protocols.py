@@ -6,8 +6,8 @@
 | `5x1K` | five consecutive folds of `fold_size` images | mean of each metric over the folds |
 | `5K` | all images at once | of all images (all of COCO's 5,000) |
 
-Folds follow the order of the test images' file. The recalls of a fold are higher than those of all images and not
-comparable with them, so a result always names its protocol.
+Folds follow the order of the test images' file. Recalls within a fold are higher than recalls over all images and
+not comparable with them, so a result always names its protocol.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from vsepp.runtime.files import write_arrays, write_text
 
 DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"
-"""File of what was re-ranked, beside `ranks.npz`."""
+"""File of the re-ranked lists, beside `ranks.npz`."""
 Rerank = Callable[[Embeddings, slice, np.ndarray], BestLists]
-"""The embeddings of a fold, and which images and captions of the whole test set it has → the best of each query with their new scores."""
+"""The embeddings of a fold, and which images and captions of the whole test set it has → the best items of each query with new scores."""
 
 
 class Scored(Protocol):
-    """What is written of a test set under a protocol or a truth."""
+    """Results of a test set under a protocol or a truth, as they are written."""
 
     @property
     def protocol(self) -> str:
-        """Its name, or the truth's."""
+        """Name of the protocol or of the truth."""
 
     @property
     def arrays(self) -> Mapping[str, np.ndarray]:
@@ -57,7 +57,7 @@ class Scored(Protocol):
 
     @property
     def lists(self) -> Mapping[str, np.ndarray]:
-        """As of an `Evaluation`."""
+        """See `Evaluation.lists`."""
 
     def to_dict(self) -> dict:
         """All but the ranks, as `metrics.json` holds it."""
@@ -69,16 +69,16 @@ class Evaluation:
 
     protocol: str
     fold_size: int
-    """Images per fold; all of them with `5K`."""
+    """Images per fold; all images with `5K`."""
     similarity: str
-    """Its name."""
+    """Name of the similarity, or the words of a `ScoredSet`."""
     per_fold: tuple[RetrievalMetrics, ...]
     ranks: Ranks
-    """Each query's rank within its fold: of the first images, and of the captions in `caption_rows`."""
+    """Each query's rank within its fold: queries are the images of the folds, and the captions in `caption_rows`."""
     caption_rows: np.ndarray
     """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
     caption_images: np.ndarray
-    """`(n_captions,)` int64: the row of each of these captions' images."""
+    """`(n_captions,)` int64: the row of the image of each caption in `caption_rows`."""
     lists: Mapping[str, np.ndarray] = field(default_factory=dict)
     """`i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores`, `(n_queries, k)`, where the k best of each query were re-ranked: rows of the
     embeddings, the most similar first, and their new scores."""
@@ -154,14 +154,14 @@ def evaluate(
     fold_size
         Images per fold; not used by `5K`.
     rerank
-        Scores the best of each fold of embeddings anew; what it leaves out is tied below. Without it the scores alone rank.
+        Scores the best items of each fold of embeddings anew; other items are tied below. `None`: the scores alone rank.
     counts
         For `5K`, `(2, n_captions)`, as `vsepp.evaluation.pieces` counts them: then no score is computed here.
 
     Raises
     ------
     VseppError
-        On an unknown protocol, a fold size below 1, fewer images than the protocol needs, and folds of lists.
+        On an unknown protocol, a fold size below 1, fewer images than the protocol needs, and lists that the protocol cuts into folds.
     """
     owner = tested.caption_to_image
     folds = protocol_folds(protocol, int(owner.max()) + 1, fold_size)  # each image has a caption
@@ -212,7 +212,7 @@ def _joined(
 
 
 def _part(tested: Embeddings | ScoredSet, images: slice, captions: np.ndarray) -> Embeddings | ScoredSet:
-    """A range of images and the rows of their captions."""
+    """The part of a test set with a range of images and their captions, given by row."""
     owner = tested.caption_to_image[captions] - images.start
     if not isinstance(tested, ScoredSet):
         rows = tested.caption_embeddings
@@ -231,7 +231,7 @@ def _part(tested: Embeddings | ScoredSet, images: slice, captions: np.ndarray) -
 def save(evaluations: Sequence[Scored], folder: Path) -> None:
     """Write `metrics.json` (protocol or truth → metrics) and `ranks.npz` (the ranks of every query) into a folder.
 
-    What was re-ranked is written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
+    Re-ranked lists are written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
     """
     metrics = {evaluation.protocol: evaluation.to_dict() for evaluation in evaluations}
     write_text(folder / "metrics.json", json.dumps(metrics, indent=1) + "\n")

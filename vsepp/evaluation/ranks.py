@@ -1,4 +1,4 @@
-"""Ranks by counting: the number of wrong items that score above a correct one, plus half of those tied with it.
+"""Ranks by counting: the number of wrong items that score above a correct one, plus half of the wrong items tied with it.
 
 Scores are `scores[image, caption]`, always that way round. They are computed and counted part by part, so that no
 `(n_images, n_captions)` array is ever in memory. Nothing is sorted: a rank is a count.
@@ -28,30 +28,30 @@ class PositiveRanks:
     starts: np.ndarray
     """`(n_queries + 1,)` int64: where each query's positives begin."""
     ranks: np.ndarray
-    """`(n_positives,)` float64: wrong items above, plus half of the wrong ones tied. Other correct items are not wrong ones."""
+    """`(n_positives,)` float64: wrong items above, plus half of the wrong ones tied. Other correct items do not count."""
     is_whole: bool = True
-    """Whether they are of all positives; of old records the best of each query alone was kept."""
+    """Whether ranks of all positives are there; old records kept only the best of each query."""
     images: np.ndarray | None = None
     """`(n_queries,)` int64: the image of each query, from 0; `None` where every image and every caption is a query, in their order."""
 
     @classmethod
     def of_best(cls, ranks: np.ndarray, is_whole: bool = False) -> PositiveRanks:
-        """Ranks of one positive each query, `(n_queries,)`: the best one, or the only one."""
+        """Ranks of one positive per query, `(n_queries,)`: the best or the only one."""
         return cls(np.arange(len(ranks) + 1), ranks, is_whole)
 
     @cached_property
     def best(self) -> np.ndarray:
-        """`(n_queries,)`: of each query's best positive."""
+        """`(n_queries,)`: rank of each query's best positive."""
         return np.minimum.reduceat(self.ranks, self.starts[:-1])
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """`(n_queries,)`: positives of each query."""
+        """`(n_queries,)`: number of positives of each query."""
         return np.diff(self.starts)
 
     @cached_property
     def order(self) -> np.ndarray:
-        """`(n_positives,)`: the place of each positive among its query's, the best first, from 0."""
+        """`(n_positives,)`: the place of each positive among its query's positives, the best first, from 0."""
         query = np.repeat(np.arange(len(self.counts)), self.counts)
         order = np.empty(len(self.ranks), np.int64)
         order[np.lexsort((self.ranks, query))] = np.arange(len(self.ranks)) - self.starts[query]
@@ -76,14 +76,14 @@ class Ranks:
     t2i: np.ndarray
     """Image retrieval: `(n_queries,)` float64, rank of a caption's best image among the wrong ones."""
     i2t_all: PositiveRanks | None = None
-    """Ranks of every positive; `None` where the best alone was kept."""
+    """Ranks of every positive; `None` where only the best was kept."""
     t2i_all: PositiveRanks | None = None
     within: Mapping[str, PositiveRanks] = field(default_factory=dict)
-    """`t2t`, `i2i`, of truths that have them."""
+    """Ranks of `t2t` and `i2i`, for truths that have these tasks."""
 
     @property
     def n_images(self) -> int:
-        """Images that ask, or whose captions do: what a bootstrap draws."""
+        """Number of images that ask, or have a caption that asks: a bootstrap draws among them."""
         judged = (self.i2t_all, self.t2i_all, *self.within.values())
         asking = [int(each.images.max()) + 1 for each in judged if each and each.images is not None]
         return max(asking, default=len(self.i2t))
@@ -94,7 +94,7 @@ class Ranks:
         Raises
         ------
         VseppError
-            If the task is among captions or images, and was not evaluated.
+            If the task is retrieval among captions or among images, and was not evaluated.
         """
         if task in ("i2t", "t2i"):
             return getattr(self, f"{task}_all") or PositiveRanks.of_best(getattr(self, task))
@@ -112,11 +112,11 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     Raises
     ------
     VseppError
-        If the truth names what is not ranked.
+        If the truth names images or captions that are not ranked.
     """
     truth.require_within(*scores.shape)
     i2t, t2i = truth.i2t, truth.t2i
-    # What is correct but not ranked stands behind all that is.
+    # Correct items that are not ranked stand behind all ranked items.
     there = i2t.items < scores.shape[1]
     images, captions = i2t.rows[there], i2t.items[there]
     of_images, of_captions = scores.above(
@@ -160,14 +160,14 @@ def retrieval_ranks(tested: Embeddings | ScoredSet, device: Any = None) -> Ranks
 def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
     """Ranks under a protocol or of a truth, from the arrays of a `ranks.npz`.
 
-    Those of each caption for its image are not in evaluations that are older than they.
+    Older evaluations lack the ranks of each caption for its image.
 
     Raises
     ------
     KeyError
-        If another one is missing.
+        If another array is missing.
     VseppError
-        If they do not fit each other.
+        If the arrays do not fit each other.
     """
     if f"{protocol}_i2t_starts" in arrays:
         return _judged_ranks(arrays, protocol)
@@ -184,7 +184,7 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
 
 
 def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
-    """Ranks of a truth; its images are counted from 0, those without a query left out."""
+    """Ranks of a truth; images are counted from 0, images without a query left out."""
     parts = {
         task: [arrays[f"{truth}_{task}{part}"] for part in ("_starts", "", "_images")]
         for task in TASKS
@@ -202,7 +202,7 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
 
 
 def own_ranks(t2i: np.ndarray, i2t_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:
-    """Ranks of own captions, from what is kept of them, `(n_captions,)` each.
+    """Ranks of own captions, from the kept arrays, `(n_captions,)` each.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def own_ranks(t2i: np.ndarray, i2t_captions: np.ndarray, caption_images: np.ndar
 
 
 def by_caption(ranks: Ranks, caption_images: np.ndarray) -> np.ndarray:
-    """Rank of each caption for its image, `(n_captions,)` in the order of the captions: what `own_ranks` takes apart by image."""
+    """Rank of each caption for its image, `(n_captions,)` in the order of the captions: `i2t_captions` of `own_ranks`."""
     found = np.empty(len(caption_images))
     found[captions_of(caption_images).items] = ranks.of("i2t").ranks
     return found

@@ -1,4 +1,4 @@
-"""The best of each query by the embeddings, scored again by a matcher, which sees an image and a caption together."""
+"""The best items of each query by the embeddings, scored again by a matcher, which sees an image and a caption together."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Reranker:
         return cls(model, _stacked(vectors), _stacked(states), device)
 
     def best(self, embeddings: Embeddings, images: slice, captions: np.ndarray) -> BestLists:
-        """The k best of each query of a fold both ways, by the embeddings, with their logit of "match".
+        """The k best items of each query of a fold, both ways, by the embeddings, with their logit of "match".
 
         Parameters
         ----------
         embeddings
-            Of the fold.
+            Embeddings of the fold.
         images, captions
-            Which images and captions of the split these are.
+            Images and captions of the split that are in the fold.
 
         Raises
         ------
@@ -106,6 +106,6 @@ class Reranker:
 
 
 def _stacked(parts: list[tuple[torch.Tensor, torch.Tensor]]) -> Sets:
-    """Batches of sets with their lengths as one, padded to the longest."""
+    """Batches of sets with their lengths, joined to one and padded to the longest set."""
     values = pad_sequence([one for values, _ in parts for one in values], batch_first=True)
     return Sets.of(values, torch.cat([lengths for _, lengths in parts]))

@@ -64,7 +64,7 @@ def evaluate_run(
     Raises
     ------
     VseppError
-        As `encode_run`, and if the split is too small for a protocol, or for what is re-ranked.
+        As `encode_run`, and if the split is too small for a protocol, or for re-ranking.
     """
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
     embeddings = encode_split(*opened, device=device)
@@ -78,7 +78,7 @@ def evaluate_counted(
     out: Path,
     raw: Mapping[str, Path] = MappingProxyType({}),
 ) -> list[protocols.Scored]:
-    """Rank embeddings of which other jobs counted what lies above the correct items, and write the results as `evaluate_run` does.
+    """Rank embeddings from other jobs' counts of items above the correct ones, and write the results as `evaluate_run` does.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def evaluate_ensemble(
     spec
         The protocols.
     inputs
-        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which these embedded.
+        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which the runs embedded.
     out
         Folder of the results.
     raw
@@ -139,7 +139,7 @@ def _ranked(
     rerank: protocols.Rerank | None = None,
     counts: np.ndarray | None = None,
 ) -> list[protocols.Scored]:
-    """Write embeddings, and what each protocol and truth finds of them."""
+    """Write embeddings, and their results under each protocol and truth."""
     if spec.truths:
         embeddings = _with_ids(embeddings, corpus, spec.split)
     embeddings.save(out / "embeddings.npz")
@@ -189,10 +189,10 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
         `test`, `val`, ...
     folders
         Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
-        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given; `caption_states` of these, for a
-        frozen text encoder, computed here if not given;
-        for a frozen encoder `features` under the validation and test crop; for an encoder inside the model `eval_store`
-        and, unless the run's weights include the encoder's, `encoder`.
+        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given; `caption_states`, states of the
+        tokens, for a frozen text encoder, computed here if not given; for a frozen image encoder `features` under the
+        validation and test crop; for an image encoder inside the model `eval_store` and, unless the run's weights include
+        the encoder's, `encoder`.
     device
         Where to compute.
 
@@ -207,7 +207,7 @@ def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: to
 def _opened(
     run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
 ) -> tuple[JointEmbedding, ImageInputs, Tokens | CaptionStates, SplitRows]:
-    """A trained model and what it embeds of a split, as `encode_split` takes them; arguments and errors as of `encode_run`."""
+    """A trained model and its inputs for a split, as `encode_split` takes them; arguments and errors as of `encode_run`."""
     images, captions = read_tables(folders["corpus"])
     vocabulary = Vocabulary.read(folders["run"])
     if "tokens" in folders:

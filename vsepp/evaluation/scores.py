@@ -1,4 +1,4 @@
-"""What can be ranked: anything that scores images and captions, and counts what lies above a score.
+"""What can be ranked: anything that scores images and captions, and counts the items above a score.
 
 Here are a matrix of scores, and the best items of each query, as a reranker gives them; `vsepp.evaluation.blocks` has embeddings.
 """
@@ -22,7 +22,7 @@ _AT_ONCE = 1 << 20
 
 
 class Pairs(NamedTuple):
-    """Queries and their positives, with the scores above which is counted, `(n,)` each."""
+    """Queries and their positives, with the scores to count above, `(n,)` each."""
 
     images: np.ndarray
     captions: np.ndarray
@@ -30,25 +30,25 @@ class Pairs(NamedTuple):
 
 
 class Scores(Protocol):
-    """`scores[image, caption]`, larger is better, of all that are ranked."""
+    """`scores[image, caption]`, larger is better, of all ranked images and captions."""
 
     shape: tuple[int, int]
-    """Images, captions."""
+    """Number of images, and of captions."""
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
-        """Score of each image with a caption, rows `(n,)` both, ordered by the query; `direction` (`i2t`, `t2i`) says which of them asks."""
+        """Score of each image with a caption, rows `(n,)` both, ordered by the query; `direction` (`i2t`, `t2i`) says which side asks."""
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the number of wrong items above each pair's score, those tied with it counted half: int64 `(n,)` of both directions.
+        """Twice the number of wrong items above each pair's score, tied items counted half: int64 `(n,)` of both directions.
 
-        Items are captions for the pairs of `i2t`, which are ordered by image, and images for those of `t2i`, ordered by caption. What
-        is paired with a query is no wrong item of it.
+        Items are captions for the pairs of `i2t`, which are ordered by image, and images for the pairs of `t2i`, ordered by
+        caption. Items paired with a query are not wrong items of it.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class ScoredSet:
-    """A test set as a model scores it whose embeddings are not known; checked on creation like `Embeddings`."""
+    """A test set with a model's scores, where embeddings are not known; checked on creation like `Embeddings`."""
 
     scores: ScoreMatrix | BestLists
     caption_to_image: np.ndarray
@@ -56,7 +56,7 @@ class ScoredSet:
     similarity: str
     """What the scores are, in words: `matrix of scores`."""
     image_ids: np.ndarray | None = None
-    """As of `Embeddings`."""
+    """As in `Embeddings`."""
     caption_ids: np.ndarray | None = None
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class Blocks:
 
     shape: tuple[int, int]
     block_shape: tuple[int, int]
-    """Images and captions of a block."""
+    """Number of images and of captions in a block."""
     device: Any = None
     """A torch device; `None`: blocks are NumPy arrays, made and counted on all threads."""
 
@@ -153,8 +153,8 @@ class BestLists:
     Parameters
     ----------
     i2t, t2i
-        Of each image captions, and of each caption images: rows `(n_queries, k)`, and their scores; k may differ. A shorter list ends in
-        items -1, whose scores are not read.
+        Captions for each image, and images for each caption: rows `(n_queries, k)`, and their scores; k may differ. A shorter list ends
+        in items -1; their scores are not read.
 
     Raises
     ------
@@ -185,7 +185,7 @@ class BestLists:
     def in_order(self, images: np.ndarray, captions: np.ndarray) -> BestLists:
         """The same lists in another order, see `ScoreMatrix.in_order`."""
         (of_images, i2t), (of_captions, t2i) = self.lists["i2t"], self.lists["t2i"]
-        # What is not there, -1, finds itself at the end.
+        # -1, no item, indexes the appended last place, which is -1 again.
         place_of_caption, place_of_image = (np.append(np.argsort(order), -1) for order in (captions, images))
         return BestLists(
             (place_of_caption[of_images[images]], i2t[images]),
@@ -230,9 +230,9 @@ def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
     Parameters
     ----------
     scores
-        On a CPU.
+        Scores on a CPU.
     k
-        Fewer where there are fewer.
+        Number of items; fewer where the gallery has fewer.
     """
     n_images, n_captions = scores.shape
     tall, wide = (max(1, _AT_ONCE // other) for other in (n_captions, n_images))
@@ -278,7 +278,7 @@ def best_of_blocks(blocks: Iterable[np.ndarray], k: int) -> tuple[np.ndarray, np
     Parameters
     ----------
     blocks
-        At least one, `(n, m)` of any m: the columns of each follow those of the block before. One is held at a time.
+        At least one block, `(n, m)` of any m: its columns follow the columns of the block before. One block is held at a time.
     k
         From 1; all columns where there are fewer.
 
@@ -307,14 +307,14 @@ def best_of_blocks(blocks: Iterable[np.ndarray], k: int) -> tuple[np.ndarray, np
 
 
 def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied one counts one, by ≥ alone.
+    """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied item counts one, by ≥ alone.
 
     Parameters
     ----------
     scores
-        `(n, m)`, of all queries with some items, an array or a tensor; it is the same again afterwards.
+        `(n, m)`, of all queries with some items, an array or a tensor; changed meanwhile, and restored.
     queries, items, right
-        `(q,)`, each query's row, its positive's column, which may lie outside, and the score above which is counted.
+        `(q,)`, each query's row, its positive's column, which may lie outside, and the score to count above.
 
     Returns
     -------
@@ -338,7 +338,7 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     else:
         rows, wanted = (xp.asarray(values, device=scores.device) for values in (queries, right))
         counts = []
-        # As many at a time as there are rows, which bounds the copies of these.
+        # At most as many queries at a time as `scores` has rows: this bounds the copies of rows.
         for part in ranges(len(queries), len(scores)):
             some = scores[rows[part]]
             counts.append((some > wanted[part, None]).sum(1) + (some >= wanted[part, None]).sum(1))
@@ -371,7 +371,7 @@ def count_below(
 
 
 def similarity_text(similarity: str) -> str:
-    """A similarity as it is printed: a component's name does not say what it names, the words of a `ScoredSet` do."""
+    """A similarity as it is printed: a component's name needs the word `similarity` after it, the words of a `ScoredSet` do not."""
     return f"{similarity} similarity" if similarity.isidentifier() else similarity
 
 

@@ -1,6 +1,7 @@
 """TREC runs and qrels. A line of a run: query, Q0, document, rank, score, tag.
 
-As in trec_eval the score ranks and the column of ranks is not read. Unlike there, of equal scores half stand above.
+As in trec_eval the score ranks and the column of ranks is not read. Unlike there, half of the items with equal scores
+count as above.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from vsepp.runtime.files import write_text
 from vsepp.user_files import text_of
 
 DEPTH = 100
-"""Results of each query that are written."""
+"""Number of results that are written for each query."""
 _RUN = "lines of a TREC run: query, Q0, document, rank, score, tag"
 
 
 def read_runs(folder: Path, image_ids: np.ndarray, caption_ids: np.ndarray) -> BestLists:
-    """The lists of `i2t.run` and `t2i.run` of a folder; ids `(n,)` are those of the gallery, by row.
+    """The lists of `i2t.run` and `t2i.run` of a folder; ids `(n,)` are the gallery's, by row.
 
-    A query may have fewer results than others; what is not listed is tied below.
+    A query may have fewer results than others; unlisted items are tied below.
 
     Raises
     ------
     VseppError
-        Naming file and line: of an unknown id, a document that is listed twice, a score that is not finite; and if a query has no result.
+        Naming file and line, on a malformed line, an unknown id, a document that is listed twice or a score that is not finite; and if a
+        query has no result.
     """
     images, captions = ({str(one): row for row, one in enumerate(ids)} for ids in (image_ids, caption_ids))
     i2t = _lists(folder / "i2t.run", images, captions)

@@ -1,7 +1,7 @@
 """Truths: which items are correct for which queries.
 
-An image's own captions are one truth. Others know more: of Crisscrossed Captions and ECCV Caption a query has many positives, and the
-queries are fewer than the items that are ranked.
+An image's own captions are one truth. Other truths know more: in Crisscrossed Captions and ECCV Caption a query has many positives,
+and there are fewer queries than ranked items.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Positives:
     queries: np.ndarray
     """`(n_queries,)` int64, ascending: rows of the queries, among all images or captions."""
     starts: np.ndarray
-    """`(n_queries + 1,)` int64: where each query's positives begin among `items`; each has at least one."""
+    """`(n_queries + 1,)` int64: where each query's positives begin among `items`; each query has at least one."""
     items: np.ndarray
     """`(n_positives,)` int64: rows of the correct items."""
 
@@ -36,7 +36,7 @@ class Positives:
         Raises
         ------
         VseppError
-            If there are none, one is there twice, or they are no rows.
+            If there is no pair, a pair is there twice, or the arrays are no rows.
         """
         queries, items = (np.asarray(rows) for rows in (queries, items))
         whole = {queries.dtype.kind, items.dtype.kind} <= {*"iu"}
@@ -78,7 +78,7 @@ class Ratings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What is correct, in both directions, and among captions or images where it says so."""
+    """Correct items in both directions, and among captions or images where the truth has them."""
 
     name: str
     i2t: Positives
@@ -86,7 +86,7 @@ class Truth:
     t2i: Positives
     """Image retrieval: queries are captions, items are images."""
     image_ids: Sequence[str | int] | np.ndarray | None = None
-    """Ids of all images that are ranked, by row; `None`: their rows."""
+    """Ids of all images that are ranked, by row; `None`: the ids are the rows."""
     caption_ids: Sequence[str | int] | np.ndarray | None = None
     caption_to_image: np.ndarray | None = None
     """`(n_captions,)` int64: the row of each caption's own image; `None` where it is not known."""
@@ -95,7 +95,7 @@ class Truth:
     i2i: Positives | None = None
     ratings: Mapping[str, Ratings] = field(default_factory=dict)
     absent: int = 0
-    """How many of the last caption ids are of captions that are not ranked: they are correct, and no model finds them."""
+    """Number of captions, the last of `caption_ids`, that are correct but not ranked: no model finds them."""
 
     @property
     def tasks(self) -> dict[str, Positives]:
@@ -133,7 +133,7 @@ class Truth:
         return value_digest(said)
 
     def require_within(self, n_images: int, n_captions: int) -> None:
-        """Refuse queries or items outside of so many images and captions, and another number of ids.
+        """Refuse queries or items outside of these numbers of images and captions, and another number of ids.
 
         Raises
         ------
@@ -162,7 +162,7 @@ class Gallery:
     image_ids: np.ndarray
     caption_ids: np.ndarray
     caption_to_image: np.ndarray
-    """`(n_captions,)` int64, rows."""
+    """`(n_captions,)` int64: the row of each caption's image."""
 
     @classmethod
     def of(cls, images: np.ndarray, captions: np.ndarray) -> Gallery:
@@ -171,7 +171,7 @@ class Gallery:
         Raises
         ------
         VseppError
-            If there are none, or a caption has two images.
+            If there is no caption, or a caption has two images.
         """
         if not len(captions):
             raise VseppError("gallery: expected captions and their images, got none")
@@ -186,12 +186,12 @@ class Gallery:
         ratings: Mapping[str, tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None = None,
         **tasks: IdPairs,
     ) -> Truth:
-        """A truth of this gallery: task → ids of queries and of their positives, and what was rated → task, ids of both, ratings.
+        """A truth of this gallery. `tasks`: task → ids of queries and of their positives; `ratings`: name → task, ids of both, ratings.
 
         Raises
         ------
         VseppError
-            If a query is not in the gallery, or an image that is correct.
+            If a query or an item is not in the gallery; only the correct captions of images may be absent.
         """
         asked = tasks["i2t"][1]
         absent = np.setdiff1d(asked, self.caption_ids)
@@ -229,12 +229,12 @@ class Gallery:
 
 
 def captions_of(caption_to_image: np.ndarray) -> Positives:
-    """Each image's own captions: rows `(n_captions,)` of each caption's image."""
+    """Each image's own captions, from the row of each caption's image, `(n_captions,)`."""
     return Positives.of_pairs(caption_to_image, np.arange(len(caption_to_image)))
 
 
 def own_captions(caption_to_image: np.ndarray) -> Truth:
-    """An image's own captions, and each caption's image: rows `(n_captions,)` of each caption's image."""
+    """Each image's own captions, and each caption's image, from the row of each caption's image, `(n_captions,)`."""
     of_captions = Positives.of_pairs(np.arange(len(caption_to_image)), caption_to_image)
     return Truth(
         "own captions", captions_of(caption_to_image), of_captions, caption_to_image=caption_to_image

@@ -79,9 +79,9 @@ def write_caption_states(
     text
         A text encoder with its weights; see `vsepp.models.text`.
     size
-        Of a token's state.
+        Number of dimensions of a token's state.
     tokens
-        All captions.
+        Tokens of all captions.
     out, state
         Folder of the result, and working folder that survives a kill.
     device
@@ -94,7 +94,7 @@ def write_caption_states(
     """
     text.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
-    # Rows are tokens, and a chunk is some captions: what a kill cut off is found by the captions that are whole.
+    # Rows are tokens, and a chunk is some captions: after a kill, an unfinished chunk is encoded again without the rows that are written.
     written = GrowingRows(state / FILE, (len(tokens.ids), size), np.float32, 1)
     check_space(state, written.missing_bytes, f"states of {len(tokens)} captions")
     first = int(np.searchsorted(tokens.offsets, written.done, side="right")) - 1

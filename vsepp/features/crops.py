@@ -65,8 +65,8 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Boxes of 1C, 10C or regions.
 
     1C is the centre. 10C is, in this order: top left, top right, bottom left, bottom right, centre, then the
-    same five mirrored; the corners are those of the stored image or, with `crop.corners: square`, of the square at its centre. Regions are the whole image, then
-    3 × 3 windows of half its height and width, line by line.
+    same five mirrored, at the corners of the stored image or, with `crop.corners: square`, of the square at its centre. Regions are
+    the whole image, then 3 × 3 windows of half its height and width, line by line.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns
     -------
     tuple
-        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10; regions have other sizes than the crop's. Half of an odd margin is rounded to
-        even, as by torchvision's `CenterCrop`.
+        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10; regions have other sizes than the crop's. Half of an odd
+        margin is rounded to even, as by torchvision's `CenterCrop`.
     """
     if crop.kind == "regions":
         return _windows(sizes), np.zeros((len(sizes), REGIONS), bool)
@@ -197,7 +197,7 @@ def _room(crop: CropSpec, sizes: np.ndarray) -> np.ndarray:
 def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Heights and widths of `RandomResizedCrop`, int64 `(n, 2)`, and whether they were drawn, `(n,)`.
 
-    The first of ten attempts that fits, else the largest at the centre whose aspect is among those that are drawn.
+    The first of ten attempts that fits, else the largest crop at the centre with an aspect in the drawn range.
     """
     draws = np.stack([uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
         ATTEMPTS, 2, -1
@@ -224,7 +224,7 @@ def gather_crops(
     Parameters
     ----------
     images
-        Stored images. Of those in files, only the windows are read.
+        Stored images. From files only the windows are read, unless square images are resized.
     rows
         int64 `(n,)`, the image of each crop.
     boxes, flips
@@ -257,7 +257,7 @@ def gather_crops(
 
 
 def _cut(images: Images, rows: np.ndarray, boxes: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The boxes of images at the top left of uint8 `(n, height, width, 3)`, as large as the largest; what is beyond is unset."""
+    """The boxes of images at the top left of uint8 `(n, height, width, 3)`, as large as the largest box; pixels beyond a box are unset."""
     height, width = boxes[:, 2:].max(axis=0).tolist()
     crops = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, device=device)
     target: Any = crops if device.type == "cuda" else crops.numpy()

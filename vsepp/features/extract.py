@@ -38,7 +38,7 @@ def extract_features(
     device: torch.device,
     rows: slice = slice(None),
 ) -> None:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store, or a range of these.
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store, or a range of its rows.
 
     Vectors are one, the cells of a grid, or the regions; see `features_of`. Works in `state` and continues
     from what is there; the file is moved to `out` only when complete.
@@ -125,7 +125,7 @@ class CachedFeatures:
     features: Placed
     """float32 `(n_images, vectors, dim)`."""
     lengths: np.ndarray | None = None
-    """int64 `(n_images,)`, number of vectors of each image, if there are sets; the rest are zeros."""
+    """int64 `(n_images,)`, number of vectors of each image, if images have sets of vectors; the rest are zeros."""
 
     @classmethod
     def open(cls, folder: Path) -> CachedFeatures:
@@ -173,7 +173,7 @@ class CachedFeatures:
 
     @property
     def vectors(self) -> int:
-        """Most vectors of an image."""
+        """Largest number of vectors of an image."""
         return self.features.shape[1]
 
     def rows(self, image_rows: np.ndarray) -> ImageBatch:

@@ -49,13 +49,13 @@ class _Part(NamedTuple):
     step: int
     """Rows of the file per image."""
     before: int
-    """Images of the parts before it."""
+    """Number of images in the parts before it."""
 
 
 def import_precomputed(
     spec: CorpusSpec, images: Table, out: Path, rows: slice = slice(None)
 ) -> dict[str, Any]:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table, or a range of these.
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table, or a range of its rows.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ def import_precomputed(
     out
         Folder of the result.
     rows
-        Of the table: the images whose features are written.
+        Rows of the table: images to write features of.
 
     Returns
     -------
     dict
         `images`, `vectors`, `dim`, `rows_per_image` (split → 1 or 5) and, where an image is one vector, `unit_length` (fraction
-        of the rows whose L2 norm is 1).
+        of the rows with an L2 norm of 1).
 
     Raises
     ------

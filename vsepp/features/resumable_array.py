@@ -9,7 +9,7 @@ import numpy as np
 
 
 class GrowingRows:
-    """Appends rows to a `.npy` file whose header already declares the final number.
+    """Appends rows to a `.npy` file whose header already declares the final number of rows.
 
     The file's length says how many rows are done; an incomplete last chunk is dropped.
 
@@ -18,9 +18,9 @@ class GrowingRows:
     path
         Continued if it exists with this shape and type, otherwise started anew.
     shape
-        Of the finished array, `(n, ...)`.
+        Shape of the finished array, `(n, ...)`.
     dtype
-        Of the finished array.
+        Type of the finished array.
     chunk
         Rows appended at a time; the last time perhaps fewer.
     """
@@ -30,7 +30,7 @@ class GrowingRows:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.done = 0
-        """Rows in the file."""
+        """Number of rows in the file."""
         self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self.dtype.itemsize
         header = npy_header(shape, self.dtype)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class GrowingRows:
 
 
 def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """How a `.npy` file of an array begins."""
+    """Header of a `.npy` file of an array."""
     stream = io.BytesIO()
     description = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(stream, description)

@@ -88,7 +88,7 @@ class Tape:
     Raises
     ------
     VseppError
-        If it does not say which captions it holds, or an epoch does not hold as many.
+        If the tape does not say which captions it holds, or an epoch holds another number of captions.
     """
 
     def __init__(self, folder: Path) -> None:

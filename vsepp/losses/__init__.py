@@ -8,14 +8,14 @@ A loss is a function of `scores[image, caption]`, with the pairs on the diagonal
 about the pairs. Besides `loss` and `Options` a module may define
 
 - `CITATION`: the source of the loss;
-- `BY_QUERY = True`: it is a sum of what each query costs. Then it is given the `QueryScores` of some queries
-  at a time where a batch is large, and its memory grows with the pairs, not with their square;
+- `BY_QUERY = True`: the loss is a sum over queries. Where a batch is large, the loss then gets the `QueryScores` of
+  some queries at a time, and its memory grows with the pairs, not with their square;
 - `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
 - `READS`: roles of the artefacts that it reads, such as `("corpus",)`. A loss that reads `caption_vectors` says by its option
   `vectors` which ones (`vsepp.spec.VectorsSpec`);
 - `class State(torch.nn.Module)`, made once as `State(options, folders)`: its own parameters, which are trained,
-  clipped and checkpointed with the model's, saved beside it (`loss.safetensors`) and continued by fine-tuning; and what it
-  read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large.
+  clipped and checkpointed with the model's, saved beside the model (`loss.safetensors`) and continued by fine-tuning; and
+  the data read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Batch:
     """What is known about the n pairs behind `scores`."""
 
     queries: int | None = None
-    """How many pairs are queries, from the first; `None`: all."""
+    """Number of pairs, from the first, that are queries; `None`: all."""
     negatives: torch.Tensor | None = None
     """int64 `(m,)`, positions of the candidates for negatives among the n pairs (Section 3.6); `None`: all."""
     image_rows: torch.Tensor | None = None
-    """int64 `(n,)`, each pair's row of the images table: pairs with equal ones show the same image."""
+    """int64 `(n,)`, each pair's row of the images table: pairs with equal rows show the same image."""
     caption_rows: torch.Tensor | None = None
     """int64 `(n,)`, each pair's row of the captions table."""
     epoch: int = 0
@@ -53,18 +53,18 @@ WHOLE = Batch()
 
 
 class QueryScores(NamedTuple):
-    """Scores of some of the pairs of a batch as queries, one after the other, with all n pairs."""
+    """Scores of consecutive pairs of a batch, as queries, with all n pairs."""
 
     captions: torch.Tensor
-    """`(q, n)`: of each query's image with all captions."""
+    """`(q, n)`: scores of each query's image with all captions."""
     images: torch.Tensor
-    """`(q, n)`: of each query's caption with all images."""
+    """`(q, n)`: scores of each query's caption with all images."""
     first: int
     """Position of the first query among the n pairs."""
 
 
 BatchScores: TypeAlias = "torch.Tensor | QueryScores"
-"""Those of a whole batch, or of some queries."""
+"""Scores of a whole batch, or of some of its queries."""
 
 
 def first_epoch_after(fraction: float, epochs: int) -> int:

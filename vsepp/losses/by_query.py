@@ -1,7 +1,7 @@
 """Losses of large batches: the scores of some queries at a time, so that memory grows with the pairs and not with their square.
 
 A loss that is a sum over queries is the sum of its values on parts of the queries. The gradient of a part is taken at once and its
-scores are dropped: three products as for all scores together, in each direction.
+scores are dropped. Each direction takes three products, as many as all scores together take for both directions.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def loss_by_queries(
     scores_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     batch: Batch,
 ) -> torch.Tensor:
-    """The loss of a batch, equal to that of all its scores but for the order in which it is summed.
+    """The loss of a batch, equal to the loss of all its scores at once, except for the order of summation.
 
-    Of equally hard negatives the same one receives the gradient, where their scores are the same bits in either product.
+    Among equally hard negatives the same one receives the gradient, if both ways give their scores the same bits.
 
     Parameters
     ----------
     loss
-        Of the scores of some queries; it may have parameters of its own, those of `batch.state`.
+        Gives the loss of some queries' scores; it may have parameters of its own, in `batch.state`.
     images, captions
         Embeddings `(n, d)` of the pairs.
     scores_of
-        Embeddings `(a, d)` and `(b, d)` to `scores[image, caption]`.
+        Maps embeddings `(a, d)` and `(b, d)` to `scores[image, caption]`.
     batch
         Its queries.
 
@@ -62,7 +62,7 @@ def equal_scores_loss(loss: Loss, score: float, pairs: int, batch: Batch, device
 
 
 def parts_of(batch: Batch, pairs: int) -> Iterator[slice]:
-    """The queries of a batch of so many pairs in parts whose scores are held at once."""
+    """Divide the queries of a batch of so many pairs into parts; the scores of one part are held at once."""
     queries, size = batch.queries or pairs, max(1, _AT_ONCE // pairs)
     return (slice(start, min(start + size, queries)) for start in range(0, queries, size))
 

@@ -1,7 +1,7 @@
-"""GOAL: gradients made of a triplet weight and a pair weight, most of which no loss has.
+"""GOAL: gradients made of a triplet weight and a pair weight; most of these gradients belong to no loss.
 
 Eq. 3 pulls a query to its positive by T·P₊ and pushes it from its hardest negative by T·P₋, in both directions. T depends on
-both similarities of the triplet (Eqs. 5, 7 and 8), P₊ and P₋ on one of them, with or without the other pairs of the batch
+both similarities of the triplet (Eqs. 5, 7 and 8), P₊ and P₋ on one similarity, with or without the other pairs of the batch
 (Eqs. 9 to 13).
 """
 
@@ -29,7 +29,7 @@ KNOWN = {
 """Table 1: triplet and pair weight → what the paper calls the loss, its module, GOAL's options, and by how much the loss's
 gradient is larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
 MARGIN = 0.2
-"""Of SH, where the constant triplet weight has none."""
+"""Margin of SH, where the constant triplet weight has none."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
 
     With respect to L2-normalised embeddings the gradient is T·(P₋·y' − P₊·y) for an image x as query, and likewise for a
     caption; a factor before the loss, or losses that are added, scale and add it. Most of these gradients belong to no
-    loss, so the value is one for all combinations: [m + n − p]₊ with the margin m, the MH loss, so that histories can be held
-    against those of VSE++ and a collapse is seen; without a margin n − p, as the released code logs, which a
-    collapse leaves at 0. While the curriculum lasts it is the SH loss. It is no measure of what is minimised, except with both weights constant.
+    loss, so all combinations log the same value. With the margin m it is the MH loss, [m + n − p]₊, so that histories can be
+    held against VSE++'s histories and a collapse is seen; without a margin it is n − p, as in the released code, and a collapse
+    leaves it at 0. While the curriculum lasts it is the SH loss. The value measures what is minimised only with both weights constant.
 
-    Differs from the paper: Eq. 3 leaves out what an image receives as some caption's hardest negative, and a caption as
+    Differs from the paper: Eq. 3 leaves out the gradient of an image as some caption's hardest negative, and of a caption as
     some image's; the released code has it, and so do we. A query without negatives counts nothing. Similarities that are not
     finite make the value NaN, and so do weights that overflow: sigmoid_ms is made for cosines.
 
@@ -85,7 +85,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        Its queries, and m candidates for negatives. The other positives of linear_ms and sigmoid_ms are those of the queries.
+        Its queries, and m candidates for negatives. The other positives of linear_ms and sigmoid_ms are the other queries' positives.
 
     Returns
     -------

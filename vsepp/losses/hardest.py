@@ -1,4 +1,4 @@
-"""The hardest negative of every query: GOAL and the losses that it takes apart are made of it."""
+"""The hardest negative of every query: GOAL and the losses that GOAL takes apart are made of it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Triplets:
     positive: torch.Tensor
     """`(2q,)`, p: the similarity of a query and its positive."""
     negative: torch.Tensor
-    """`(2q,)`, n: that of its hardest negative; 0 where it has none."""
+    """`(2q,)`, n: the similarity of a query and its hardest negative; 0 where it has none."""
     candidates: torch.Tensor
-    """`(2q, m)`, those of its candidates for negatives."""
+    """`(2q, m)`, the similarities of a query and its candidates for negatives."""
     own: torch.Tensor
     """bool `(2q, m)`: the candidate is the query's own pair, which is no negative of it."""
     hardest: torch.Tensor
-    """int64 `(2q,)`, which of the candidates is the hardest negative; of equally hard ones, one."""
+    """int64 `(2q,)`, position of the hardest negative among the candidates; one of them, if several are equally hard."""
     alone: torch.Tensor
     """bool `(2q,)`: the query has no negatives."""
 

@@ -23,7 +23,7 @@ BY_QUERY = True
 
 
 def needs(options: Options) -> tuple[str, ...]:
-    """What it needs to know about the pairs."""
+    """What the loss needs to know about the pairs."""
     return ("image_rows",) if options.share_same_image else rows_for_mask(options)
 
 
@@ -52,7 +52,7 @@ class State(torch.nn.Module):
         self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
 
     def scale(self) -> torch.Tensor:
-        """1/τ, a scalar; what a step pushed above the limit is set back to it first, as in CLIP."""
+        """1/τ, a scalar; a value that a step pushed above the limit is first set back to the limit, as in CLIP."""
         with torch.no_grad():
             self.log_scale.clamp_(max=math.log(_LARGEST_SCALE))
         return self.log_scale.exp()
@@ -63,12 +63,12 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
 
     A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP
     takes the mean over the batch and over the directions; here both are summed, as in the other losses. With shared targets a
-    query costs its mean cross-entropy of picking one of those that share it.
+    query costs the mean cross-entropy of picking one of the candidates that share its target.
 
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
     options
         See `Options`.
     batch
@@ -84,7 +84,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     positive = positives(scores, batch)[:, None]
     shared = None
     if options.share_same_image:
-        # Those of the query's own image, but for its own pair.
+        # Candidates of the query's own image, without its own pair.
         shared = negatives(scores, batch, mask_same_image=True)[2] & ~excluded
 
     def costs(negative: torch.Tensor) -> torch.Tensor:

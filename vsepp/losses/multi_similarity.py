@@ -37,7 +37,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     averaged. See `vsepp.losses` for the arguments.
     """
     found = triplets(scores, batch)
-    # So written that a NaN counts, and is seen.
+    # Written so that a NaN counts, and is seen.
     mined = ~(found.own | (found.candidates <= found.positive[:, None] - options.epsilon))
     far = softplus(-options.alpha * (found.positive - options.threshold)) / options.alpha
     exponents = (options.beta * (found.candidates - options.threshold)).masked_fill(~mined, -torch.inf)

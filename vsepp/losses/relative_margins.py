@@ -55,7 +55,7 @@ class State(torch.nn.Module):
         images, captions = read_tables(folders["corpus"])
         vectors = CaptionVectors.load(folders["caption_vectors"])
         for name, array in {**vars(vectors), "own": _own(captions["image_index"], len(images))}.items():
-            # What is read again when a training goes on is no part of its checkpoints.
+            # A resumed training reads the buffers again, so they are no part of its checkpoints.
             self.register_buffer(name, None if array is None else torch.from_numpy(array), persistent=False)
 
     def margins(self, image_rows: torch.Tensor, caption_rows: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ class State(torch.nn.Module):
         return (1 - alike).clamp_(min=0)
 
     def _products(self, rows: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """Inner products of the vectors of some captions, `(n,)`, with those of others, `(m,)`: `(n, m)` float32."""
+        """Inner products of the vectors of captions `rows` `(n,)` with the vectors of captions `asked` `(m,)`: `(n, m)` float32."""
         if self.offsets is None:
             return self.values[rows].float() @ self.values[asked].float().T
         counts, columns, values = self._sparse(asked)
@@ -94,14 +94,14 @@ class State(torch.nn.Module):
         """How many numbers other than 0 each caption has, and their columns and values, the captions one after another."""
         starts = self.offsets[rows]
         counts = self.offsets[rows + 1] - starts
-        # The first of each caption's is shifted to where it starts, the others follow.
+        # The first number of each caption is shifted to the caption's start, the others follow.
         shifts = (starts - counts.cumsum(0) + counts).repeat_interleave(counts)
         at = torch.arange(len(shifts), device=rows.device) + shifts
         return counts, self.columns[at], self.values[at]
 
 
 def _own(image_index: np.ndarray, images: int) -> np.ndarray:
-    """Rows of each image's captions, `(n_images, most captions of an image)` int64; an image with fewer repeats one."""
+    """Rows of each image's captions, `(n_images, most captions of an image)` int64; an image with fewer repeats its last one."""
     by_image = np.argsort(image_index, kind="stable")
     counts = np.bincount(image_index, minlength=images)
     within = np.minimum(np.arange(counts.max(initial=1)), np.maximum(counts, 1)[:, None] - 1)
@@ -113,7 +113,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """Hinges with a margin for each unmatched image and caption, summed over the queries and both directions.
 
     The margin of image i and caption ĉ is the smallest of 1 − S(c, ĉ) over the captions c of the image, S being the cosine of
-    their vectors; a caption with the same words as one of the image's has none. Both directions have the same margins:
+    their vectors; a caption worded like one of the image's captions has no margin. Both directions have the same margins:
     [m(i, ĉ) − s(i, c) + s(i, ĉ)]₊ for the image as query, [m(î, c) − s(i, c) + s(î, c)]₊ for the caption. Differs from the
     source, which draws one negative at random: here the hardest counts, or all.
 
@@ -134,7 +134,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     with torch.no_grad():
         margins = options.scale * batch.state.margins(batch.image_rows, batch.caption_rows)
         margins.fill_diagonal_(0)
-    # A margin is what a negative may gain on the positive, so it is added to the negatives.
+    # A hinge is negative + margin − positive, so the margin is added to the negatives.
     captions, images = hinge_costs(scores + margins, 0.0, batch, mask_same_image=options.mask_same_image)
     if options.hardest:
         captions, images = captions.max(dim=1).values, images.max(dim=1).values

@@ -27,10 +27,10 @@ class Options:
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Violation by the hardest negative that is no more similar than the positive, summed over queries and both directions.
 
-    A query without such a negative costs nothing. So a query costs at most α in each direction, and one whose negatives all lie
-    above its positive has no gradient. Differs from the source, Eq. 4: there a negative as similar as the positive is not
-    semi-hard; here it is, so that a model whose similarities are all equal has a gradient, and costs α a query and direction, as
-    with MH. There any semi-hard negative may be taken; here it is the hardest.
+    A query without such a negative costs nothing. So a query costs at most α in each direction, and has no gradient if all its
+    negatives lie above its positive. Differs from the source, Eq. 4: there a negative as similar as the positive is not
+    semi-hard; here it is, so that a model with equal similarities everywhere has a gradient and costs α per query and direction,
+    as with MH. The source may take any semi-hard negative; here the hardest counts.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """
     mask = options.mask_same_image
     costs = hinge_costs(scores, options.margin, batch, mask_same_image=mask)
-    # Without a margin only what lies above the positive costs anything, to the last bit.
+    # Without a margin, only negatives above the positive cost anything, to the last bit.
     above = hinge_costs(scores.detach(), 0.0, batch, mask_same_image=mask)
     captions, images = (cost.masked_fill(harder > 0, 0.0) for cost, harder in zip(costs, above, strict=True))
     return captions.max(dim=1).values.sum() + images.max(dim=1).values.sum()

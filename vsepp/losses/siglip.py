@@ -43,13 +43,13 @@ class State(torch.nn.Module):
 def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Log-loss of telling pairs from negatives (Algorithm 1), summed over the queries.
 
-    A negative counts half in each direction: a whole batch counts every image and caption once, as the source does. A query
-    without negatives costs what its pair costs. Differs from the source: it divides the sum by the size of the batch.
+    A negative counts half in each direction, so a whole batch counts each combination of image and caption once, as the source
+    does. A query without negatives costs what its pair costs. Differs from the source, which divides the sum by the batch size.
 
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
     options
         See `Options`.
     batch

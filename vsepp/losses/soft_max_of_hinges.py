@@ -30,8 +30,8 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """Soft maximum of the violations of the margin, summed over the queries and both directions.
 
     A query whose negatives violate the margin by cⱼ costs τ log(1 + Σⱼ (exp(cⱼ/τ) − 1)). Its gradient weighs each violation by
-    exp(cⱼ/τ), up to a common factor: a soft-max. Negatives without a violation add nothing, and a single violation costs what
-    it costs in SH and MH. The value lies between MH (Eq. 6), which it becomes for τ → 0, and SH (Eq. 5), for τ → ∞. Differs
+    exp(cⱼ/τ), up to a common factor: a soft-max. Negatives without a violation add nothing, and a single violation costs as
+    much as in SH and MH. The value lies between MH (Eq. 6), its limit for τ → 0, and SH (Eq. 5), its limit for τ → ∞. Differs
     from the source, which smooths the hardest negative by a log-sum-exp before the margin is applied: here after it.
 
     Parameters

@@ -33,7 +33,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
     options
         See `Options`.
     batch

@@ -30,8 +30,8 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """Sum of the k largest violations of the margin, summed over the queries and both directions.
 
     With k = 1 it is MH (Eq. 6). With k at or above the number of candidates it is SH (Eq. 5), so a short last batch is no
-    error. Of equally hard negatives at the k-th place, one receives the gradient. Differs from the source: the k are those of
-    one query, not of the training set, and they are summed, as SH and MH are, not averaged.
+    error. Of equally hard negatives at the k-th place, one receives the gradient. Differs from the source: the k largest
+    violations of each query count, not of the training set, and they are summed, as in SH and MH, not averaged.
 
     Parameters
     ----------

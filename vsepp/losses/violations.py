@@ -35,7 +35,7 @@ def negatives(
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or those of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
     batch
         Its queries, and m candidates for negatives.
     mask_same_image
@@ -51,7 +51,7 @@ def negatives(
     Raises
     ------
     VseppError
-        If images are to be masked and the batch does not say which they are.
+        If `mask_same_image` is set and the batch has no `image_rows`.
     """
     if isinstance(scores, QueryScores):
         captions, images = scores.captions, scores.images
@@ -93,7 +93,7 @@ def hinge_costs(
     Raises
     ------
     VseppError
-        If images are to be masked and the batch does not say which they are.
+        If `mask_same_image` is set and the batch has no `image_rows`.
     """
     captions, images, excluded = negatives(scores, batch, mask_same_image=mask_same_image)
     positive = positives(scores, batch)[:, None]

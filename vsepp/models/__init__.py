@@ -22,13 +22,13 @@ def weights_file(text: Component) -> str:
 
 
 def pieces_file(text: Component) -> str:
-    """Name of the raw file with the pieces of words that the weights of such a file know, which lies beside it."""
+    """Name of the raw file of word pieces that belongs to `weights_file` and lies beside it; empty where there is none."""
     name = weights_file(text)
     return str(PurePosixPath(name).with_name("vocab.txt")) if name else ""
 
 
 def frozen_part(text: Component) -> Component | None:
-    """What decides a text encoder's states that no training changes, as a component; `None` where all of it is trained."""
+    """The part of a text encoder that decides its frozen states, as a component; `None` where all of it is trained."""
     if not text.options.get("frozen"):
         return None
     trained = ("frozen", "dim", "dropout")

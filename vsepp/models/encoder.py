@@ -106,7 +106,7 @@ class ImageEncoder(nn.Module):
             ) from error
 
     def vectors(self) -> int:
-        """Vectors that it gives of a crop: one, or the cells of a grid."""
+        """Number of vectors of a crop: one, or the cells of a grid."""
         if not self.grid:
             return 1
         size = self.spec.input_size
@@ -135,7 +135,7 @@ class ImageEncoder(nn.Module):
 
 
 def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:
-    """Take the global average that a network ends with out of it."""
+    """Remove the global average at the end of a network."""
     poolings = [
         (name, module) for name, module in network.named_modules() if isinstance(module, nn.AdaptiveAvgPool2d)
     ]
@@ -148,7 +148,7 @@ def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:
 
 
 class _Unpooled(nn.Module):
-    """The last map as it is; contiguous, since networks flatten what their pooling returns by `view`."""
+    """The last map unchanged; contiguous, since networks flatten their pooling's output by `view`."""
 
     def forward(self, maps: torch.Tensor) -> torch.Tensor:
         return maps.contiguous()
@@ -160,7 +160,7 @@ def build_encoder(spec: EncoderSpec, *, grid: bool = False) -> ImageEncoder:
     Raises
     ------
     VseppError
-        If the family or the architecture does not exist, listing those that do.
+        If the family or the architecture does not exist; the message lists the existing ones.
     """
     family, name = family_of(spec)
     cut = family.build(name, spec.input_size, components.options("image encoder", spec.family))
@@ -227,7 +227,7 @@ def _file(spec: EncoderSpec, folder: Path, name: str) -> Path:
 
 
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
-    """Load a network's weights into an encoder, except those of the removed classifier.
+    """Load a network's weights into an encoder, without the removed classifier's weights.
 
     Files saved before torch 0.4.1 lack the batch counters of batch normalisation; no feature depends on them, and the
     encoder keeps its own.

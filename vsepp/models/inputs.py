@@ -1,4 +1,4 @@
-"""What a model is given of images."""
+"""Images as inputs of a model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ImageBatch:
     lengths: torch.Tensor | None = None
     """int64 `(n,)` on the CPU, number of vectors of each image; `None` unless `values` are sets."""
     kept: torch.Tensor | None = None
-    """int64 `(n, most)`: of crops for an encoder that gives grids, which cells count, and then `lengths` of them; `None`: all."""
+    """int64 `(n, most)`, with crops for an encoder that gives grids: the cells that count, `lengths` of them; `None`: all cells."""
 
     def map(self, change: Callable[[torch.Tensor], torch.Tensor]) -> ImageBatch:
-        """The batch with its values changed, such as copied to a device; and what is kept of them."""
+        """The batch with its `values` and `kept` changed, such as copied to a device."""
         return ImageBatch(change(self.values), self.lengths, None if self.kept is None else change(self.kept))
 
     def part(self, rows: slice) -> ImageBatch:
@@ -35,6 +35,6 @@ class ImageBatch:
 
 
 def taken(values: torch.Tensor, kept: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Of sets `(n, k, dim)` the vectors `kept` `(n, most)`, padded by zeros after `lengths` `(n,)`: `(n, most, dim)`."""
+    """Take the vectors `kept` `(n, most)` of sets `(n, k, dim)`, padded by zeros after `lengths` `(n,)`: `(n, most, dim)`."""
     sets = values.gather(1, kept[:, :, None].expand(-1, -1, values.shape[2]))
     return sets.masked_fill(padding_of(sets, lengths), 0.0)

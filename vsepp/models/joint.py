@@ -23,7 +23,7 @@ ENCODER_PREFIX, HEAD_PREFIX = "encoder.", "image_map."
 
 
 class Sets(NamedTuple):
-    """Sets of vectors on one device, and which of the vectors there are."""
+    """Sets of vectors on one device, and which of the vectors are not padding."""
 
     values: torch.Tensor
     """`(n, k, d)`."""
@@ -32,11 +32,11 @@ class Sets(NamedTuple):
 
     @classmethod
     def of(cls, values: torch.Tensor, lengths: torch.Tensor) -> Sets:
-        """Of values `(n, k, d)` and lengths int64 `(n,)` on the CPU."""
+        """Make sets of values `(n, k, d)` and lengths int64 `(n,)` on the CPU."""
         return cls(values, ~padding_of(values, lengths).squeeze(2))
 
     def take(self, rows: torch.Tensor) -> Sets:
-        """Some of them, int64 `(m,)`."""
+        """The sets at some rows, int64 `(m,)`."""
         return Sets(self.values[rows], self.inside[rows])
 
 
@@ -96,7 +96,7 @@ class JointEmbedding(nn.Module):
         Parameters
         ----------
         images, lengths, kept
-            As in an `ImageBatch`; features of any precision. Of sets without lengths all vectors count.
+            As in an `ImageBatch`; features of any precision. In sets without lengths all vectors count.
 
         Returns
         -------
@@ -108,7 +108,7 @@ class JointEmbedding(nn.Module):
     def image_vectors(
         self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """What the image head makes of images, as `embed_images` takes them: `(n, D)`, or sets `(n, k, D)` with their lengths."""
+        """The image head's output for images as `embed_images` takes them: `(n, D)`, or sets `(n, k, D)` with their lengths."""
         features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
         if self.spec.normalise_features:
             features = l2_normalise(features)
@@ -145,7 +145,7 @@ class JointEmbedding(nn.Module):
         return self.pool_captions(self.text(captions, lengths), lengths)
 
     def pool_captions(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """g(c) from what the text encoder gives, `(n, D_ψ)`, or sets of states `(n, longest, D_ψ)`."""
+        """g(c) from the text encoder's states `(n, D_ψ)`, or sets of states `(n, longest, D_ψ)`."""
         if self.caption_pooling is not None:
             states = self.caption_pooling(states, lengths)
         return self.map_captions(states)
@@ -161,7 +161,7 @@ class JointEmbedding(nn.Module):
         return self.matcher(*images, *captions)
 
     def load_weights(self, state: dict[str, torch.Tensor], source: object) -> None:
-        """Load weights into the model; those of an encoder only if both have one.
+        """Load weights into the model; its encoder keeps its own weights if `state` has no encoder's.
 
         Parameters
         ----------
@@ -173,7 +173,7 @@ class JointEmbedding(nn.Module):
         Raises
         ------
         VseppError
-            Naming what is missing, unknown or of another shape.
+            Naming the parameters that are missing, unknown or of another shape.
         """
         if not any(key.startswith(ENCODER_PREFIX) for key in state):
             own = self.state_dict()
@@ -204,9 +204,9 @@ def load_joint(
     weights
         `model.safetensors` of a run.
     vocabulary_size
-        Number of words that it was trained with, special tokens included: of `vocabulary.json` beside the weights.
+        Number of words that the model was trained with, special tokens included; `vocabulary.json` beside the weights lists them.
     encoder
-        For a run whose encoder runs inside the model; the trained weights replace its own.
+        The image encoder, if it runs inside the model; the trained weights replace its own.
 
     Raises
     ------

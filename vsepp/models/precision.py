@@ -48,7 +48,7 @@ def products_in(precision: Precision, device: torch.device) -> Iterator[None]:
     Parameters
     ----------
     precision
-        Of an encoder's or a run's spec.
+        The precision of an encoder's or a run's spec.
     device
         Where to compute.
     """

@@ -1,4 +1,4 @@
-"""Encoders with weights from elsewhere: published ones, or those of a file."""
+"""Encoders with weights from elsewhere: published weights, or a file's."""
 
 from __future__ import annotations
 

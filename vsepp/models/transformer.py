@@ -1,4 +1,4 @@
-"""Layers of a Transformer encoder as BERT has them, with the names of its published files."""
+"""Layers of a Transformer encoder as in BERT, with the parameter names of its published files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import gelu, scaled_dot_product_attention
 
 EPSILON = 1e-12
-"""Of BERT's layer normalisations."""
+"""ε of BERT's layer normalisations."""
 
 
 class Layer(nn.Module):
@@ -16,13 +16,13 @@ class Layer(nn.Module):
     Parameters
     ----------
     size
-        Of a state.
+        Size of a state.
     heads
         Attention heads, a divisor of `size`.
     intermediate
         Size of the inner state of the two-layer network.
     dropout
-        In training, of states and of attention.
+        Dropout in training, of states and of attention.
     source
         Size of a vector of the source; `None`: a layer of BERT, without a source.
     """
@@ -55,11 +55,11 @@ class Layer(nn.Module):
         Parameters
         ----------
         states, inside
-            Of n sequences, and which of them are attended to, bool `(n, l)`.
+            States of n sequences, and which states are attended to, bool `(n, l)`.
         source, of_source
-            The same of the source: `(n, k, source)` and `(n, k)`.
+            The same for the source: vectors `(n, k, source)`, and bool `(n, k)`.
         first
-            Compute the first state alone, for a last layer of which nothing else is read.
+            Compute the first state alone: for a last layer, if nothing reads its other states.
         """
         asking = states[:, :1] if first else states
         states = self.attention["output"](self.attention["self"](asking, states, inside), asking)
@@ -79,7 +79,7 @@ class Attention(nn.Module):
         self._heads, self._dropout = heads, dropout
 
     def forward(self, states: torch.Tensor, source: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        """States `(n, l, size)`, vectors `(n, k, source)` and which of these there are, bool `(n, k)`, to `(n, l, size)`."""
+        """States `(n, l, size)`, vectors `(n, k, source)` and which vectors are attended to, bool `(n, k)`, to `(n, l, size)`."""
         mapped = (self.query(states), self.key(source), self.value(source))
         query, key, value = (values.unflatten(-1, (self._heads, -1)).transpose(1, 2) for values in mapped)
         dropped = self._dropout if self.training else 0.0

@@ -31,8 +31,8 @@ from vsepp.runtime.terminal import as_started
 
 
 def standing_code(artefact: Artefact) -> str:
-    """Digest of the code that an artefact is held to: that which its result was made with, where it was accepted for the
-    present code; else the present one. A result that is made again is held to the digest of the one before it."""
+    """Digest of the code that an artefact is held to: the code that made its result, where this was accepted for the present
+    code; else the present code. A result that is made again is held to the digest of the result before it."""
     manifest = _manifest_of(artefact)
     if manifest and is_accepted(manifest, artefact.code):
         return str(manifest.get(HELD_TO, manifest["code_digest"]))
@@ -40,7 +40,7 @@ def standing_code(artefact: Artefact) -> str:
 
 
 def made_by_other_code(artefacts: Iterable[Artefact]) -> list[Artefact]:
-    """Artefacts whose results are here, were made by other code than the present, and were not accepted for it."""
+    """Artefacts whose results are here, were made by other code than the present code, and were not accepted for it."""
     return [
         artefact
         for artefact in artefacts
@@ -49,7 +49,7 @@ def made_by_other_code(artefacts: Iterable[Artefact]) -> list[Artefact]:
 
 
 def other_code_text(others: Iterable[Artefact]) -> str:
-    """What the start of a run says of such results: how many there are of each kind, and the command."""
+    """Message at the start of a workflow about results made by other code: their number by kind, and the command that keeps them."""
     kinds = Counter(artefact.kind for artefact in others)
     return (
         f"{kinds.total()} results were made by other code and will be made again when needed: "
@@ -59,7 +59,7 @@ def other_code_text(others: Iterable[Artefact]) -> str:
 
 
 def _manifest_of(artefact: Artefact) -> dict[str, Any] | None:
-    """The manifest of an artefact that is here; `None` also of a damaged one, which others name."""
+    """The manifest of an artefact that is here; `None` also for a damaged manifest, which other checks report."""
     if not (artefact.folder / MANIFEST).is_file():
         return None
     try:
@@ -71,15 +71,15 @@ def _manifest_of(artefact: Artefact) -> dict[str, Any] | None:
 def accept(
     chosen: Iterable[Artefact], table: Mapping[Path, Artefact], why: str, known: FileCache
 ) -> tuple[list[Artefact], list[Mismatch]]:
-    """Accept results that differ by nothing but the code that made them, where these differ from the present code at all.
+    """Accept results that other code than the present code made, where nothing but the code differs.
 
-    What was made from them says so too, and so does what was made from absent ones, such as random-crop features that were
-    deleted after their last reader.
+    Results made from them are marked too, and so are results made from absent artefacts, such as random-crop features that
+    were deleted after their last reader.
 
     Parameters
     ----------
     chosen
-        What may be accepted, in the order of the table.
+        Artefacts that may be accepted, in the order of the table.
     table
         Folder → artefact of the whole plan.
     why
@@ -90,10 +90,10 @@ def accept(
     Returns
     -------
     tuple
-        What is accepted now, and what differs in more than code, with what differs; that stays as it is.
+        Artefacts that are accepted now, and mismatches of artefacts that differ in more than code, which stay as they are.
     """
     chosen, accepted, refused = list(chosen), [], []
-    # Folder → the code that made what is accepted; of what is absent any code.
+    # Folder → the code that made an accepted artefact; `None`, any code, for an absent artefact.
     made_with: dict[Path, str | None] = {
         artefact.folder: None for artefact in chosen if not is_present(artefact.folder)
     }
@@ -127,7 +127,7 @@ def _ancestors_by_other_code(
     manifest: Mapping[str, Any], planned: Artefact, code: str | None
 ) -> list[dict[str, Any]]:
     """The ancestors in a manifest that have the parameters of an artefact of the plan and were made with some code, `None`
-    for any, that does not count as the present one. The name of their step is not compared: earlier steps had others."""
+    for any, that does not count as the present one. The name of their step is not compared: earlier steps had other names."""
     return [
         ancestor
         for ancestor in ancestors_of(manifest)
@@ -138,7 +138,7 @@ def _ancestors_by_other_code(
 
 
 def _rewrite(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Write a manifest with its acceptances, of the same date: a report's PDF is made from it, for which nothing has changed."""
+    """Write a manifest with its acceptances, and keep its date: a report's PDF is made from it and need not be made again."""
     before = (folder / MANIFEST).stat()
     write_manifest(folder, manifest)
     os.utime(folder / MANIFEST, ns=(before.st_atime_ns, before.st_mtime_ns))

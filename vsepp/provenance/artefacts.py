@@ -24,9 +24,9 @@ class Role(NamedTuple):
     """What a step reads in a role."""
 
     what: str
-    """For the help of the command."""
+    """Description, for the help of the command."""
     file: str = ""
-    """Name of the file that is read of the artefact in that role; empty: its folder."""
+    """Name of the artefact's file that is read in that role; empty: the folder."""
     optional: bool = False
 
 
@@ -41,12 +41,12 @@ class Work(NamedTuple):
 
 @dataclass
 class Job:
-    """One call of a step. What it takes besides spec and inputs decides nothing of its result."""
+    """One call of a step. Options besides spec and inputs do not change its result."""
 
     output: Path
     """Folder that gets the results once the step has succeeded."""
     state: Path
-    """Folder that outlives a kill, for these inputs only; of a step that `resumes`."""
+    """Folder that outlives a kill, for these inputs only; for a step that `resumes`."""
     raw: Mapping[str, Path] = field(default_factory=dict)
     """Role → raw file or folder."""
     device: str = "auto"
@@ -56,7 +56,7 @@ class Job:
     checkpoint_seconds: float = 60.0
     test_images: int = 0
     rows: slice = field(default_factory=lambda: slice(None))
-    """Rows that are made, of a step whose rows can be made in parts."""
+    """Rows to make, for a step that can make its rows in parts."""
 
 
 Inputs = Mapping[str, Path]
@@ -68,7 +68,7 @@ Run = Callable[[Any, Inputs, Path, Job], Facts]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A kind of artefact and the step that makes it: what it is made from, how, where it lies and how large it is."""
+    """A kind of artefact and the step that makes it: its inputs, code, folder and size."""
 
     kind: str
     """`corpus`, `tokens`, `store`, `run`, ...: also the wildcard of its rule."""
@@ -83,7 +83,7 @@ class Step:
     folder: str
     """With `{preset}`, `{variant}` and `{name}`, relative to the working folder."""
     modules: tuple[str, ...]
-    """Modules that the step computes with; those that they import are found by following imports."""
+    """Modules that the step computes with; the modules that they import are found by following imports."""
     components: Callable[[Any], Sequence[tuple[str, str]]] = lambda _: ()
     """Spec → kind and name of each component that it computes with: components are imported by name at run time."""
     name: Callable[[Any, Mapping[str, Artefact], str], str] = lambda _spec, _inputs, label: label
@@ -92,9 +92,9 @@ class Step:
     named_inputs: Callable[[Any], Mapping[str, Path]] = lambda _: {}
     """Spec → inputs that the spec itself names."""
     known_raw: Callable[[Any, Mapping[str, Path]], Mapping[str, Path]] | None = None
-    """Spec, raw files → those whose digests the manifest has; `None`: the step takes no raw files."""
+    """Spec, raw files → the raw files whose digests the manifest has; `None`: the step takes no raw files."""
     files: tuple[str, ...] = ()
-    """Names of the files that others read; none where the folder as a whole is the artefact."""
+    """Names of the files that other steps read; none where the folder as a whole is the artefact."""
     beside: tuple[str, ...] = ()
     """Names of the other files that its rule declares, besides the manifest."""
     versioned: bool = True
@@ -104,13 +104,13 @@ class Step:
     """Spec, inputs → rows of the arrays that the step writes, if rows can be made apart: then several jobs can share a large
     artefact."""
     beside_shards: Callable[[Any, Inputs, Path, Job], None] = lambda *_: None
-    """Writes what all shards share beside their list; arguments as of `run`."""
+    """Writes the files that all shards share, beside their list; arguments as of `run`."""
     resumes: bool = False
     """Whether the step goes on after a kill, and so needs a folder for its state."""
     takes: tuple[str, ...] = ()
     """Fields of `Job` that the step takes from the command line."""
     published: Callable[[Path], None] = lambda _: None
-    """What is left to do once the results are in their folder."""
+    """Function to call with the folder once the results are in it."""
     size: Callable[[Any, CorpusSpec | None], int | None] = lambda _spec, _corpus: 0
     """Spec, corpus that it belongs to → bytes; 0 where they are too few to count, `None` where they are not known."""
     work: Callable[[Any, CorpusSpec | None], Sequence[Work]] = lambda _spec, _corpus: ()
@@ -142,7 +142,7 @@ class Artefact:
     code: str
     """Digest of the computing modules."""
     inputs: Mapping[str, Path] = field(default_factory=dict)
-    """Role → what it is made from: the folder of another artefact, or one file of it."""
+    """Role → input: the folder of another artefact, or one file of it."""
     raw: Mapping[str, Path] = field(default_factory=dict)
     """Role → raw file or folder. An archive here may have been an unpacked folder on another machine."""
 
@@ -168,7 +168,7 @@ class Artefact:
 
     @property
     def parts(self) -> list[Path]:
-        """Folders of the jobs that made its shards; none of what is in one file."""
+        """Folders of the jobs that made its shards; empty for an artefact without shards."""
         return parts_in(self.inputs)
 
     @property
@@ -184,7 +184,7 @@ Artefacts = Mapping[str, Artefact]
 
 
 def part_role(part: int) -> str:
-    """Role of a part among what an artefact in shards is made from."""
+    """Role of a part among the inputs of an artefact in shards."""
     return f"part_{part:03}"
 
 
@@ -194,12 +194,12 @@ def parts_in(inputs: Inputs) -> list[Path]:
 
 
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
-    """The artefact that a folder is, or that a file belongs to; `None` for what is made by nobody here."""
+    """The artefact of a folder, or of a file in its folder; `None` for a path that belongs to no artefact."""
     return by_folder.get(path) or by_folder.get(path.parent)
 
 
 def behind(artefact: Artefact, by_folder: Mapping[Path, Artefact]) -> dict[Path, Artefact]:
-    """Folder → artefact of all that one is made from, directly or indirectly."""
+    """Folder → artefact, for all artefacts that an artefact is made from, directly or indirectly."""
     found: dict[Path, Artefact] = {}
     for path in artefact.inputs.values():
         if (owner := owner_of(path, by_folder)) and owner.folder not in found:

@@ -1,4 +1,4 @@
-"""What belongs to a trained run: artefacts that fit it (vocabulary, encoder, crop, corpus), and those that lie beside it."""
+"""What belongs to a trained run: artefacts that fit it (vocabulary, encoder, crop, corpus), and artefacts that lie beside it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
 
 
 def _require(artefact: Path, folder: Path, what: str, wanted: Any, found: Any) -> None:
-    """Refuse an artefact in which something, a digest or a spec, is not that of a run."""
+    """Refuse an artefact with another digest or spec than the run has."""
     parts = [
         f"expected {key} {shown(here)}, got {shown(there)}"
         if key
@@ -139,7 +139,7 @@ def _require(artefact: Path, folder: Path, what: str, wanted: Any, found: Any) -
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:
-    """What matches a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    """Paths that match a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
     above = folder.absolute().parents
     return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 

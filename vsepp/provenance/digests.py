@@ -19,7 +19,7 @@ _STATE = Path("results") / ".state"
 DIGESTS = _STATE / "digests.json"
 """File of a working folder that keeps digests of large files."""
 CODE = _STATE / "code-4.json"
-"""File of a working folder that keeps what was read of modules, so that each is parsed once; another form has another name."""
+"""File of a working folder that keeps digests and imports of modules, so that each is parsed once; another format has another name."""
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 # Declarations and plumbing: no number depends on them, so a change here must not retrain anything.
@@ -52,7 +52,7 @@ def file_digest(path: Path) -> str:
 
 
 class FileCache:
-    """Values computed of files: valid as long as size, times and inode of the file stay the same.
+    """Values computed from files: valid as long as size, times and inode of the file stay the same.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class FileCache:
         self._entries: dict[str, Any] = {}
         self._changed = False
         self.read = 0
-        """Bytes of the files that were computed of."""
+        """Bytes of the files that values were computed from."""
         with suppress(OSError, ValueError, TypeError):
             self._entries = {} if forget else dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -116,7 +116,7 @@ def value_digest(value: Any) -> str:
 
 
 def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
-    """Innermost parts in which two JSON values differ: dotted key and both values, `None` for a missing one."""
+    """Innermost differences of two JSON values: dotted key and both values, `None` for a missing value."""
     if one == other:
         return []
     if isinstance(one, dict) and isinstance(other, dict):
@@ -137,7 +137,7 @@ def code_digest(*modules: str) -> str:
     """Digest of the code of these modules and of all modules of their package that they import.
 
     It is taken of syntax trees without docstrings, comments and layout. Modules that are looked up by name at run time (a
-    loss, a similarity, an encoder) are not found by following imports: pass those that a run names.
+    loss, a similarity, an encoder) are not found by following imports: pass the modules that a run names.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _closure(modules: Iterable[str]) -> set[str]:
 
 
 class _Module(NamedTuple):
-    """What is read of a module."""
+    """Digest and imports of a module."""
 
     digest: str
     """Digest of its syntax tree."""
@@ -217,13 +217,13 @@ def _tree(file: Path) -> ast.Module:
     nodes: Iterable[Any] = ast.walk(tree)
     for node in nodes:
         body = getattr(node, "body", None)
-        if isinstance(body, list):  # that of a lambda is an expression
+        if isinstance(body, list):  # the body of a lambda is an expression
             node.body = [statement for statement in body if not _is_text(statement)] or [ast.Pass()]
     return tree
 
 
 def _plain(node: Any) -> Any:
-    """A syntax tree as JSON that is the same on every Python: some have fields that others lack, empty where nobody uses them."""
+    """A syntax tree as JSON, the same on every Python: empty fields are left out, since some versions have fields that others lack."""
     if isinstance(node, ast.AST):
         fields = {name: _plain(value) for name, value in ast.iter_fields(node) if value != []}
         return [type(node).__name__, fields]

@@ -1,4 +1,4 @@
-"""The manifest beside every artefact: what it was made from, with which code, where and at what cost."""
+"""The manifest beside every artefact: inputs, code, machine and cost of its making."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from vsepp.user_files import json_of, require_file, text_of
 
 MANIFEST = "manifest.json"
 SEAL = "digest"
-"""Key of a manifest that holds the digest of all others."""
+"""Key of a manifest that holds the digest of all other keys."""
 ACCEPTED = "accepted"
 """Key of a manifest and of its ancestors: for which code the result was accepted, when and why."""
 HELD_TO = "held_to"
-"""Key of a manifest and of its ancestors: the digest by which the workflow knows the code, where it is that of an accepted
-result which was made again."""
+"""Key of a manifest and of its ancestors: the digest by which the workflow knows the code, where it is the digest of an
+accepted result that was made again."""
 FILES = "files"
 """Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
-"""Outputs that also record times, in which two trainings of the same model differ: they are verified, but are not part of
+"""Outputs that also record times, which differ between trainings of the same model: they are verified, but are not part of
 the artefact's digest."""
 # Paths whose content decides what is computed and shown: an edit elsewhere makes nothing dirty.
 _DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
@@ -65,7 +65,7 @@ def recorded(
     inputs
         Role → artefact that was read.
     digests
-        Role → their digests, where they are known.
+        Role → digest of that input, where the digests are known.
     code
         Digest of the computing modules.
     held_to
@@ -153,7 +153,7 @@ def _seal(manifest: Mapping[str, Any]) -> str:
 
 
 def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """Every artefact behind some inputs that has a manifest, each once and after those that it was made from.
+    """Every artefact behind some inputs that has a manifest, each once and after the artefacts that it was made from.
 
     A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last reader, a model
     is fetched alone, a record is kept without data.
@@ -177,8 +177,8 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
 
 
 def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Artefacts that one was made from, directly or indirectly: `step`, `digest` of the content that was read, `spec_digest`,
-    `code_digest`, `commit`, `dirty` and, where there is one, the acceptance. The first ones stand first."""
+    """Artefacts that an artefact was made from, directly or indirectly: `step`, `digest` of the content that was read,
+    `spec_digest`, `code_digest`, `commit`, `dirty` and, where there is one, the acceptance. The earliest artefacts stand first."""
     ancestors = manifest["ancestors"]
     # Earlier manifests have them under dotted roles, such as `run.features.encoder`.
     if isinstance(ancestors, dict):
@@ -187,26 +187,26 @@ def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def parent_of(manifest: Mapping[str, Any], role: str) -> dict[str, Any]:
-    """The ancestor that was read in a role; empty where that had no manifest."""
+    """The ancestor that was read in a role; empty where it had no manifest."""
     digest = manifest["inputs"].get(role)
     return next((ancestor for ancestor in ancestors_of(manifest) if ancestor["digest"] == digest), {})
 
 
 def uncommitted_steps(manifest: Mapping[str, Any]) -> list[str]:
-    """Steps behind an artefact, its own the last one, whose code or parameters no commit holds."""
+    """Steps behind an artefact, its own step last, whose code or parameters no commit holds."""
     steps = [ancestor["step"] for ancestor in ancestors_of(manifest) if ancestor.get("dirty")]
     own = [manifest["step"]] if manifest["git"].get("dirty") else []
     return list(dict.fromkeys(steps + own))
 
 
 def is_accepted(made: Mapping[str, Any], code: str) -> bool:
-    """Whether a result counts as made by code with this digest, by its manifest or what another one names of it: it was, was
-    accepted for it, or an accepted result of that code was made again."""
+    """Whether a result counts as made by code with this digest, by its manifest or its entry in another manifest: it was made by
+    this code, was accepted for it, or replaces an accepted result of this code."""
     return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"), made.get(HELD_TO))
 
 
 def accepted_steps(manifest: Mapping[str, Any]) -> list[str]:
-    """Steps behind an artefact, its own the last one, that other code made and somebody accepted: step, day and reason."""
+    """Steps behind an artefact, its own step last, with accepted results of other code: step, day and reason."""
     accepted = [made for made in (*ancestors_of(manifest), manifest) if ACCEPTED in made]
     said = [f"{made['step']}, {made[ACCEPTED]['when'][:10]}: {made[ACCEPTED]['why']}" for made in accepted]
     return list(dict.fromkeys(said))
@@ -231,7 +231,7 @@ def read_sidecar(path: Path) -> dict[str, Any] | None:
 
 
 def artefact_digest(path: Path, known: FileCache | None = None) -> str:
-    """Digest of an input: the one that its manifest records or, without a manifest, that of its bytes.
+    """Digest of an input: the digest that its manifest records or, without a manifest, the digest of its bytes.
 
     Equal models have equal digests, however long their training took.
 

@@ -94,13 +94,13 @@ def publish(files: dict[Path, Path]) -> None:
 def published(output: Path) -> Iterator[Path]:
     """Yield an empty folder beside `output`; what the body wrote there is moved into `output`, the manifest last.
 
-    What lies in `output` under other names stays.
+    Files in `output` under other names stay.
 
     Raises
     ------
     VseppError
-        If the rule whose job this is was given up meanwhile: Snakemake has deleted, or deletes, what lies in `output`, so a
-        manifest must not vouch for it.
+        If Snakemake gave this job up meanwhile: it has deleted, or deletes, the files in `output`, so a manifest must not
+        vouch for them.
     """
     staged = partial_path(output)
     staged.mkdir(parents=True)
@@ -132,12 +132,12 @@ def _require_rule(output: Path) -> None:
 
 
 def withdraw(folder: Path) -> list[str]:
-    """Remove the manifest of an artefact of which files are gone: Snakemake, which asks for the manifest, makes it again.
+    """Remove the manifest of an artefact with missing files: Snakemake, which asks for the manifest, makes the artefact again.
 
     Returns
     -------
     list of str
-        The files that are gone, also of folders of the artefact.
+        The missing files, also in folders of the artefact.
     """
     if not (folder / MANIFEST).is_file():
         return []
@@ -149,7 +149,7 @@ def withdraw(folder: Path) -> list[str]:
 
 
 def dated_ahead(made: Iterable[Path], read: Iterable[Path]) -> list[Path]:
-    """Files that are dated ahead of the clock, where it was set back or is another one than that of the machine that made them.
+    """Files that are dated ahead of the clock: it was set back, or another machine with another clock made them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is kept of finished models where everybody can read it: manifests, metrics, histories and ranks, not weights.
+"""Records of finished models, kept where everybody can read them: manifests, metrics, histories and ranks, not weights.
 
 A study is a folder of four files, small enough to be committed:
 
@@ -6,7 +6,7 @@ A study is a folder of four files, small enough to be committed:
 |---|---|
 | `runs.jsonl` | a line a model: `run`, `seed`, `metrics` by protocol, digests of its two manifests and of its ranks |
 | `history.csv` | a line an epoch, below the model's `run` and `seed`; cells as its training wrote them |
-| `manifests.jsonl` | the manifests; what they were made from stands once, under its digest |
+| `manifests.jsonl` | the manifests; each of their ancestors stands once, under its digest |
 | `ranks.npz` | `<run>/seed-<n>/<protocol>_<part>`: twice the rank of each query, integers; `captions/<digest>`: rows that models share |
 
 A record stands for its model in reports: later code does not void it, other parameters do.
@@ -43,7 +43,7 @@ FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
 _SHARED = ("caption_rows", "_images", "_starts")
-"""Ends of parts of the ranks that all models of one test set share."""
+"""Name endings of the arrays of ranks that all models of one test set share."""
 
 Name = tuple[str, int]
 """Run and seed."""
@@ -51,7 +51,7 @@ Name = tuple[str, int]
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What is known of one trained and evaluated model without its weights."""
+    """Record of one trained and evaluated model, without its weights."""
 
     where: str
     """The evaluation's folder, or study, run and seed."""
@@ -62,18 +62,18 @@ class Kept:
     metrics: Mapping[str, dict[str, Any]]
     """Protocol → scores, as `metrics.json` has them."""
     history: str
-    """`history.csv`; empty of a model that was not trained here."""
+    """`history.csv`; empty for a model that was not trained here."""
     arrays: Mapping[str, np.ndarray]
     """`<protocol>_<part>` → ranks float64, rows int64."""
 
 
 def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
-    """Read what is kept of a model from its results.
+    """Read a model's record from its results.
 
     Parameters
     ----------
     run, evaluation
-        Folders of the training, `None` where it does not matter, and of the evaluation.
+        Folder of the training, `None` where it does not matter, and folder of the evaluation.
     trained
         Whether it was trained here and has a history.
 
@@ -84,7 +84,7 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
     """
     import numpy as np
 
-    # Not the embeddings beside the metrics: nothing here reads those, and they are large.
+    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
     evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
     manifest, history = None, ""
     if run and (run / MANIFEST).is_file():
@@ -116,7 +116,7 @@ class Study:
     Parameters
     ----------
     folder
-        With the four files of a study, or without them all: then nothing is kept.
+        Folder with the four files of a study, or with none of them: then there are no records.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class Study:
 
     @property
     def models(self) -> list[Name]:
-        """Run and seed of each model, in the order in which they stand in the files."""
+        """Run and seed of each model, in the order of the files."""
         return list(self._lines)
 
     def has(self, run: str, spec: EvaluationSpec) -> bool:
@@ -177,7 +177,7 @@ class Study:
         return {name: self.read(*name) for name in self.models}
 
     def _read_lines(self, name: str) -> list[dict[str, Any]]:
-        """The objects in a file of one a line."""
+        """Objects of a file that has one object a line."""
         path = self.folder / name
         with reading(path, f"records, an object a line; {_GET_IT}"):
             return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -197,7 +197,7 @@ class Study:
         with (self.folder / HISTORY_FILE).open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
                 found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
-        # With the columns that its training had: in others all its cells are empty.
+        # Only the columns that its training had: in other columns all its cells are empty.
         return {
             name: csv_text([column for column in rows[0] if any(row[column] for row in rows)], rows)
             for name, rows in found.items()
@@ -240,7 +240,7 @@ def _ranks_digest(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def _array_digest(array: np.ndarray) -> str:
-    """Of the numbers, whatever type holds them."""
+    """Digest of an array's numbers, whatever type holds them."""
     return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
 
 
@@ -250,7 +250,7 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
     Raises
     ------
     VseppError
-        If what would be written does not read as it is.
+        If the written files do not read as valid records.
     """
     if not models:
         for name in FILES:
@@ -292,7 +292,7 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
 
 
 def _each(ancestors: Any, change: Callable[[Any], Any]) -> Any:
-    """Change each ancestor of a manifest; those of earlier manifests have dotted roles."""
+    """Change each ancestor of a manifest; in earlier manifests they have dotted roles."""
     if isinstance(ancestors, dict):
         return {role: change(ancestor) for role, ancestor in ancestors.items()}
     return [change(ancestor) for ancestor in ancestors]
@@ -313,7 +313,7 @@ def _lines(values: Iterable[Any]) -> str:
 
 
 def tables_and_figures(report: Path, kept: Path) -> list[Path]:
-    """Copy anew what is kept of a report: the files below `kept` that the report has under the same names.
+    """Copy the kept files of a report anew: the files below `kept` that the report has under the same names.
 
     Raises
     ------

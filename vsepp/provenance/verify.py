@@ -40,12 +40,12 @@ def verify_all(
     known
         Digests that need not be computed again; new ones are added and saved.
     phase
-        Only what this phase makes; `None`: all.
+        Only artefacts of this phase; `None`: all.
 
     Returns
     -------
     tuple
-        Number of artefacts present and verified, and those that do not verify.
+        Number of artefacts that are present and verify, and mismatches of artefacts that do not.
     """
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]

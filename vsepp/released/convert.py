@@ -1,6 +1,6 @@
 """A released checkpoint and its vocabulary → the files of a run of this package.
 
-Both are pickles, in which nothing but tensors and a few named classes is allowed.
+Both are pickles; nothing but tensors and a few named classes is allowed in them.
 
 The released code saves two state dicts: of the image encoder (the map W_f, `fc`, and a CNN if images were read) and of the
 text encoder. `opt` are the flags of its training, which must match the run that the file is taken for.
@@ -45,7 +45,7 @@ _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a released file holds."""
+    """Content of a released checkpoint."""
 
     image: dict[str, torch.Tensor]
     text: dict[str, torch.Tensor]
@@ -63,9 +63,9 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     checkpoint
         `model_best.pth.tar` of the released code.
     vocabulary
-        The `<data_name>_vocab.pkl` that it was trained with.
+        The `<data_name>_vocab.pkl` that the checkpoint was trained with.
     run
-        The run that it is taken for; with the encoder inside the model if the file holds a CNN.
+        The run that the checkpoint is taken for; with the encoder inside the model if the file holds a CNN.
     out
         Folder to write into.
 
@@ -122,7 +122,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def _tensors(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Contiguous copies: of tensors that share their numbers or lie otherwise."""
+    """Contiguous copies, also of tensors that share their numbers or are laid out otherwise."""
     return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
 
 
@@ -135,7 +135,7 @@ def read_words(path: Path) -> tuple[str, ...]:
         If the file is missing, damaged or holds anything but a `Vocabulary`, an index is missing, a word is repeated, or the
         special words are not first.
     """
-    # A new class each time: a pickle can set attributes of what it names.
+    # A new class each time: a pickle can set attributes of the class that it names.
     vocabulary = type("Vocabulary", (), {})
 
     class Unpickler(pickle.Unpickler):
@@ -233,7 +233,7 @@ def _text_name(key: str) -> str:
 def fit_state(
     state: dict[str, torch.Tensor], run: RunSpec, words: int, source: object
 ) -> dict[str, torch.Tensor]:
-    """The state of the run's model with these weights in it.
+    """State of the run's model with these weights.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class Answers:
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """Those that were evaluated.
+        """Embeddings of the test set, as they were evaluated.
 
         Raises
         ------
@@ -42,7 +42,7 @@ class Answers:
 
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:
-        """The arrays of `best.npz`, where a matcher re-ranked; errors as of `embeddings`."""
+        """The arrays of `best.npz`, where a matcher re-ranked; errors as in `embeddings`."""
         if not any(metrics["reranked"] for metrics in self.record.metrics.values()):
             return {}
         folder = Path(self.record.spec.evaluation)
@@ -51,7 +51,7 @@ class Answers:
             return dict(arrays)
 
     def ranked(self, direction: str, query: int, fold: slice, protocol: str) -> np.ndarray:
-        """Rows of what a query finds in a fold of images, the most similar first; equal ones in their order.
+        """Rows of the images or captions that a query finds in a fold of images, the most similar first; equal ones in their order.
 
         Parameters
         ----------
@@ -60,22 +60,22 @@ class Answers:
         query
             Row of the image or caption.
         fold
-            Rows of the images that are ranked, or whose captions are.
+            Rows of images: these images are ranked, or their captions.
         protocol
-            Whose lists count where a matcher re-ranked: what these hold stands first.
+            Protocol of the lists, where a matcher re-ranked: items in a list stand first.
         """
         by_embeddings = self._similar(direction, query, fold)
         if not self.lists:
             return by_embeddings
         row = query
-        if direction == "t2i":  # of the captions that were ranked
+        if direction == "t2i":  # its row among the captions that were ranked
             row = int(np.searchsorted(self.record.kept.arrays[f"{protocol}_caption_rows"], query))
         items, scores = (self.lists[f"{protocol}_{direction}_{part}"][row] for part in ("items", "scores"))
         rest = by_embeddings[~np.isin(by_embeddings, items)]
         return np.concatenate([items[np.argsort(-scores, kind="stable")], rest])
 
     def _similar(self, direction: str, query: int, fold: slice) -> np.ndarray:
-        """By the embeddings alone; arguments as of `ranked`."""
+        """Rows by the embeddings alone, the most similar first; arguments as in `ranked`."""
         embeddings = self.embeddings
         own = slice(query, query + 1)
         images: slice | np.ndarray

@@ -37,7 +37,7 @@ SIGNS = {
     REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗",
     INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
 }  # fmt: skip
-"""All verdicts, in the order in which they are counted, and the sign of each on a page."""
+"""All verdicts, in the order of their counts, and the sign of each on a page."""
 AS_CLAIMED, UNTOLD, NOT_AS_CLAIMED, NO_RESULT = "as claimed", "inconclusive", "not as claimed", "no result"
 OUTCOMES = {
     AS_CLAIMED: (REPRODUCED, SAME),
@@ -50,13 +50,13 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """One claim, what was measured, and what that says."""
+    """One claim, the measured effect, and the verdict."""
 
     spec: ClaimSpec
     word: str
     """One of `SIGNS`; empty until it is judged."""
     why: str
-    """What the verdict rests on, in a few words."""
+    """Grounds of the verdict, in a few words."""
     own: bool
     """Whether data and encoders are the paper's."""
     seeds: int = 0
@@ -65,15 +65,15 @@ class Verdict:
     images: Interval | None = None
     over_seeds: Interval | None = None
     borrowed: str = ""
-    """Whose seeds the interval over the seeds is of, where there is one seed."""
+    """Where one seed is compared: the runs whose seeds give the interval over the seeds, and how many seeds each of them has."""
     paper_sd: float | None = None
     """Standard deviation of the effect of one seed, by our seeds: how sure the paper's number may be."""
     p: float | None = None
-    """The permutation test over the images gives it; corrected after Holm for all claims of the report."""
+    """p of the permutation test over the images, corrected after Holm for all claims of the report."""
     mcnemar: tuple[float, ...] = ()
-    """Per seed, of differences of caption retrieval's R@1; not corrected."""
+    """p of the exact McNemar test per seed, for differences of caption retrieval's R@1; not corrected."""
     ends: tuple[Interval | None, ...] = ()
-    """A crossing has intervals over the seeds: of the gap after the first epoch, and of that after the last."""
+    """Of a crossing, intervals over the seeds: of the gap after the first epoch, and of the gap after the last."""
 
     @property
     def judged(self) -> bool:
@@ -89,12 +89,12 @@ class Verdict:
 
     @property
     def interval(self) -> Interval | None:
-        """The wider one of both."""
+        """The wider one of both intervals."""
         return intervals.wider(self.images, self.over_seeds) if self.images else self.over_seeds
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the paper's effect."""
+        """Our effect over the paper's effect."""
         differs = self.spec.kind in ("difference", "difference_of_differences", "above_published")
         published = self.spec.published
         return self.value / published if differs and self.value is not None and published else None
@@ -126,22 +126,22 @@ def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
 
 
 def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
-    """Verdicts on the paper's claims, and those on comparisons of one's own."""
+    """Verdicts on the paper's claims, and verdicts on comparisons of one's own."""
     verdicts = list(verdicts)
     return [v for v in verdicts if v.spec.place], [v for v in verdicts if not v.spec.place]
 
 
 def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
-    """How many claims got which verdict; verdicts that none got are left out."""
+    """How many claims got which verdict; verdicts that no claim got are left out."""
     numbers = Counter(verdict.word for verdict in verdicts)
     return [(word, numbers[word]) for word in SIGNS if numbers[word]]
 
 
-# Each rule returns the verdict, and what it rests on beside the intervals.
+# Each rule returns the verdict, and its grounds beside the intervals.
 
 
 def rule_of(measured: Verdict) -> tuple[str, str]:
-    """The verdict on what was measured: by the rule of the claim's kind, where there are several seeds that tell an interval."""
+    """The verdict on what was measured: by the rule of the claim's kind, where several seeds give an interval."""
     if measured.seeds == 1 and not measured.borrowed:
         if measured.images is None:
             return ONE_SEED, "curves need several seeds"
@@ -159,7 +159,7 @@ def _difference(measured: Verdict) -> tuple[str, str]:
     if measured.sign:
         return OPPOSITE, ""
     signs = [interval.sign for interval in measured.bounds]
-    # An effect that is smaller than the margin is not refuted by one that lies within it.
+    # A published effect within the margin is not refuted by a measured effect within the margin.
     small = claim.published is not None and abs(claim.published) <= claim.margin
     if _within_margin(measured) and not small and not any(signs):
         return NO_DIFFERENCE, f"within ±{claim.margin:g}"

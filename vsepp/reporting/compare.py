@@ -1,6 +1,6 @@
 """Two models on the same test images: which one is ahead, in what, and how sure that is.
 
-A model is an evaluation's folder (`metrics.json` and `ranks.npz`), several of them that are its seeds, or a file of
+A model is an evaluation's folder (`metrics.json` and `ranks.npz`), several such folders, one a seed, or a file of
 embeddings, of anyone's model.
 """
 
@@ -26,7 +26,7 @@ from vsepp.runtime.progress import table
 
 @dataclass(frozen=True)
 class Difference(Told):
-    """One metric of both models; its p is corrected for the metrics that are compared."""
+    """One metric of both models; its p is corrected for all metrics that are compared."""
 
     metric: str
     first: float
@@ -70,7 +70,7 @@ class Comparison:
     sources: tuple[tuple[str, ...], tuple[str, ...]]
     """Folders or files of A and of B."""
     seeds: tuple[int | None, ...]
-    """That were compared."""
+    """Seeds that were compared."""
     test: dict[str, Any]
     """`protocol`, `folds`, `fold_size`, `n_images`, `n_captions`, which both share."""
     differences: tuple[Difference, ...]
@@ -113,7 +113,7 @@ class Comparisons:
 
     @property
     def groups(self) -> dict[str, dict[str, str]]:
-        """Metric → model → letters; models that share one are not told apart. One that ranks like chance has none."""
+        """Metric → model → letters; models that share a letter are not told apart. A model that ranks like chance has none."""
         return {metric: letters(models) for metric, models in self.standings.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,11 +172,11 @@ def compare(
         whose evaluation lies beside it, a folder of `seed-*` folders, or an `.npz` of embeddings, which are ranked here.
         Seeds that both have are compared; a single model without a seed is held against each seed of the other one.
     protocol
-        By default the first that both were evaluated under; of embeddings `5K`, all images at once.
+        By default the first protocol that all evaluations have; for embeddings alone `5K`, all images at once.
     fold_size
-        Images of a fold of `1K` and `5x1K`, for embeddings: by default that of the other model, or 1,000.
+        Images in a fold of `1K` and `5x1K`, for embeddings: by default the fold size of the other model, or 1,000.
     metrics
-        Of `vsepp.evaluation.metric_list.AVERAGED`, more is better in each.
+        Metrics of `vsepp.evaluation.metric_list.AVERAGED`; more is better in each.
 
     Raises
     ------
@@ -240,7 +240,7 @@ def _test_text(test: Mapping[str, Any], seeds: Sequence[int | None]) -> str:
 
 
 def metric_text(*metrics: str) -> str:
-    """Metrics in words, those of one direction together.
+    """Metrics in words, neighbours of one direction together.
 
     >>> metric_text("i2t_r1", "i2t_r5", "rsum")
     'R@1 and R@5 of caption retrieval and rsum'
@@ -253,7 +253,7 @@ def metric_text(*metrics: str) -> str:
 
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
-    """What is said of the metrics; those in which no difference can be told share a sentence."""
+    """A sentence for each metric with a significant difference; all other metrics share one sentence for each reason."""
     texts = [difference.said for difference in differences if difference.ahead]
     seeds_differ: list[str] = []
     equal: list[str] = []

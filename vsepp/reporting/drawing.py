@@ -30,7 +30,7 @@ STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
 """Inches, of a two-column page."""
 _SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
-# More runs than that are counted.
+# More missing runs than this are counted, not named.
 _NAMED = 8
 # Metadata of each format, without dates and versions, so that the same numbers give the same bytes.
 _METADATA = {
@@ -46,16 +46,16 @@ class Drawn:
 
     spec: FigureSpec
     text: str
-    """Its caption without whose numbers these are."""
+    """Its caption without the note."""
     note: str
-    """Whose numbers these are, where the figure is about data; a page says so once, above all figures."""
+    """The context's note on the data, where the figure is about data; a page has the note once, above all figures."""
     alt: str
     """What is shown, numbers included, for those who do not see it."""
     folder: Path
 
     @property
     def caption(self) -> str:
-        """All that is said of it, where it stands alone."""
+        """Caption and note, for a figure that stands alone."""
         return " ".join(filter(None, (self.text, self.note)))
 
     @property
@@ -77,11 +77,11 @@ def write_figure(
     context
         What the caption says about the data.
     records
-        Of each model.
+        Records of each model.
     folder
         Where `<id>.png`, `<id>.svg` and `<id>.pdf` go.
     published
-        The paper's rows, whose values are marked where data and encoders are the paper's.
+        The paper's rows; their values are marked where data and encoders are the paper's.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     Parameters
     ----------
     verdicts
-        Of the paper's claims.
+        Verdicts on the paper's claims and on comparisons of one's own.
     context
         What the caption says about the data.
     folder
@@ -131,9 +131,9 @@ def _write(
     draw: Callable[[Figure], Said],
     about_data: bool = True,
 ) -> Drawn:
-    """Draw in type like the paper's, where that is asked for, and write all formats.
+    """Draw a figure, in type like the paper's where the context asks for it, and write all formats.
 
-    The caption ends with what is said of the data, where the figure is about some.
+    The caption ends with the data that stand in for the paper's; the note is there where the figure is `about_data`.
     """
     files = [folder / f"{spec.id}.{suffix}" for suffix in _METADATA]
     said = draw_files(files, WIDTHS[spec.width], height, draw, context.serif)
@@ -162,7 +162,7 @@ def draw_files(
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
-    """Runs that are missing, and those behind which is code that no commit holds."""
+    """Sentences on missing runs, and on runs with a sign: made with uncommitted changes, or by other code that was accepted."""
     sentences = []
     if missing := [run for run in runs if run not in shown]:
         named = filters.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"

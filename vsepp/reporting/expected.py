@@ -8,11 +8,11 @@ The values of a study are data: `docs/results/<study>/expected.csv`, a row for e
 | `chance` | the same | the model ranks above chance | it ranks like chance |
 | `nothing` | the same | always | never |
 
-The tolerance is `TIMES` the sample standard deviation over the seeds of the run, and not less than `TIMES` the one that is
+The tolerance is `TIMES` the sample standard deviation over the seeds of the run, and not less than `TIMES` the deviation
 pooled over the stable runs of the study, since three seeds can agree by luck. It is wide because the rounding of another
 CPU moves a score further than another seed does: from a Xeon with AMX to an EPYC the 51 scores of mini that have a
-tolerance moved by 2.2 of the pooled deviations (their root mean square), and by 6.1 at most. A run whose rsum varies by more
-than `UNSTABLE` of its mean over the seeds, and one with a single seed, is held to ranking above chance. One that varies by
+tolerance moved by 2.2 pooled deviations (root mean square), and by 6.1 at most. A run is held to ranking above chance where
+its rsum varies over the seeds by more than `UNSTABLE` of the mean, and where it has a single seed. A run that varies by
 more than `FRAGILE` may collapse elsewhere: it is held to nothing, as is a seed that ranks like chance itself.
 """
 
@@ -42,7 +42,7 @@ SCORES: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsu
 """Scores that have an expected value, and their names in tables."""
 OK, OKISH, FAIL, NOT_RUN = "as expected", "within tolerance", "not as expected", "not run"
 STATES = (OK, OKISH, FAIL, NOT_RUN)
-"""States of a score, in the order in which they are counted."""
+"""States of a score, in the order of their counts."""
 HeldTo = Literal["tolerance", "chance", "nothing"]
 TIGHT = 0.05
 TIMES = 8.0
@@ -63,13 +63,13 @@ class Expected:
     """Points on both sides; `None` where the score is not held to its value."""
     held_to: HeldTo
     commit: str
-    """The one that evaluated it; of the run's training where that is not the same, see its manifest."""
+    """Commit of the evaluation that set the value; the run's manifest names the commit of its training, which may be another."""
     cause: str = ""
-    """Why it deviates, where that is known; written by hand or by the rule."""
+    """Why the score deviates, where the cause is known; written by hand or by the rule."""
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        """The score that it is about."""
+        """The score that the row is about."""
         return self.run, self.protocol, self.seed, self.metric
 
 
@@ -94,7 +94,7 @@ def read_expected(path: Path) -> list[Expected]:
     Raises
     ------
     VseppError
-        Where there is none, and naming the row that is wrong.
+        Where there is no file, and on a wrong row, which the error names.
     """
     if not path.is_file():
         raise VseppError(f"{path}: no such file; no values were set for this study")
@@ -127,16 +127,16 @@ def write_expected(path: Path, rows: Iterable[Expected]) -> None:
 
 
 def expected_state(rows: Iterable[Expected], records: Records, context: ContextSpec) -> list[State]:
-    """What the present results say of each expected value of the seeds that the report is about.
+    """State of each expected value by the present results, for the seeds that the report is about.
 
     Parameters
     ----------
     rows
-        The study's.
+        The study's rows.
     records
-        Those of each model; what is not among them is `not run`.
+        Records of each model; a score without a record is `not run`.
     context
-        The report's.
+        The report's context, with its seeds.
     """
     by_seed = {(run, record.spec.seed): record for run, seeds in records.items() for record in seeds}
     return [_state(row, by_seed.get((row.run, row.seed))) for row in rows if row.seed in context.seeds]
@@ -154,13 +154,13 @@ def _state(row: Expected, record: Record | None) -> State:
 
 
 def counts(states: Iterable[State]) -> list[tuple[str, int]]:
-    """How many scores are in which state; states that none is in are left out."""
+    """How many scores are in which state; states without a score are left out."""
     numbers = Counter(state.word for state in states)
     return [(word, numbers[word]) for word in STATES if numbers[word]]
 
 
 def counted(states: Iterable[State]) -> str:
-    """`105 of 105 scores as expected`, of those that were run; empty where none was."""
+    """`105 of 105 scores as expected`, of the scores that were run; empty where none was."""
     numbers = dict(counts(state for state in states if state.word != NOT_RUN))
     if not numbers:
         return ""
@@ -174,21 +174,21 @@ def counted(states: Iterable[State]) -> str:
 
 
 def expected_to_fail(states: Iterable[State]) -> set[tuple[str, int]]:
-    """(run, seed) of models that are held to nothing: a collapse of theirs is expected."""
+    """(run, seed) of models that are held to nothing: their collapse is expected."""
     return {(state.row.run, state.row.seed) for state in states if state.row.held_to == "nothing"}
 
 
 def worst(states: Iterable[State]) -> str:
-    """The state of several scores together: that of the worst."""
+    """The worst state among several scores."""
     words = {state.word for state in states}
     return next(word for word in (FAIL, NOT_RUN, OKISH, OK) if word in words)
 
 
 def set_expected(rows: Iterable[Expected], records: Records) -> list[Expected]:
-    """The rows that the present results give; those of other runs and seeds stay.
+    """A study's rows as the present results set them; rows of other runs and seeds stay.
 
-    A row whose score did not move keeps its value, its commit and its cause. What scores are held to, and their tolerances, are
-    set anew where all runs and seeds of the rows are here, since they rest on the spread of all; else they stay.
+    A row whose score did not move keeps its value, its commit and, while `held_to` stays, its cause. `held_to` and
+    `tolerance` are set anew where all runs and seeds of the rows are here, since both rest on the spread of all; else both stay.
 
     Raises
     ------
@@ -265,7 +265,7 @@ def _clean_commit(record: Record) -> str:
 
 
 def moved(old: Iterable[Expected], new: Iterable[Expected]) -> list[str]:
-    """Lines of the change log: a line for each run and protocol whose rsum moved, and one for the runs that are new."""
+    """Lines of the change log: a line for each run and protocol whose rsum moved, and one line for all runs with new values."""
     before, after = ({row.key: row.expected for row in rows if row.metric == "rsum"} for rows in (old, new))
     moves: dict[str, list[str]] = {}
     for key in sorted(before.keys() & after.keys()):
@@ -284,13 +284,13 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
     Parameters
     ----------
     file
-        The study's; made where there is none.
+        The study's file; made where there is none.
     log
         `docs/scores.md`.
     records
-        Those of each model; errors as in `set_expected`.
+        Records of each model; errors as in `set_expected`.
     commit
-        That is checked out.
+        The commit that is checked out.
     why
         What moved the scores, in a sentence.
     """
@@ -304,7 +304,7 @@ def update_expected(file: Path, log: Path, records: Records, commit: str, why: s
 
 
 def failures(states: Iterable[State], context: ContextSpec) -> list[str]:
-    """A line for each score outside its bounds: the cause that was written down, and the command that makes it."""
+    """A line for each score outside its bounds: the cause that was written down, and the command that makes the score."""
     return [
         f"{row.run}, {row.protocol}, seed {row.seed}, {row.metric}: {row.cause or 'no known cause'}; expected since "
         f"{row.commit}; made by: {command(record.spec, context)}"
@@ -314,7 +314,7 @@ def failures(states: Iterable[State], context: ContextSpec) -> list[str]:
 
 
 def matrix(states: Iterable[State]) -> list[tuple[str, ...]]:
-    """Rows to print: run, protocol, seed, each metric beside what is expected, the worst state of these; headings first."""
+    """Rows to print, headings first: run, protocol, seed, each metric beside its expected value, the worst state of the row."""
     groups: dict[tuple[str, str, int], dict[str, State]] = {}
     for state in states:
         groups.setdefault(state.row.key[:3], {})[state.row.metric] = state

@@ -56,12 +56,12 @@ def draw_gaps(
     context: ContextSpec,
     names: Mapping[tuple[str, ...], str] | None = None,
 ) -> Said:
-    """A row per claim and pair of runs, grouped by data, a panel per metric; what has no gap says why.
+    """A row per claim and pair of runs, grouped by data, a panel per metric; a row without a gap says why.
 
     Parameters
     ----------
     figure, spec, gaps, context
-        Where it is drawn, which metrics, and what is drawn.
+        Where to draw, which metrics, the verdicts to draw, and what the data are called.
     names
         Pair of runs → name of its row, instead of the claim's sentence.
     """
@@ -91,7 +91,7 @@ def draw_gaps(
 
 
 def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[str, ...], str]) -> list[Row]:
-    """Claims below the data that their runs are trained on; two claims of one name about one pair of runs share a row."""
+    """Claims below headings of the data of their runs; two claims of one name about one pair of runs share a row."""
     by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
         claims = by_role.setdefault(gap.spec.roles[0], {})
@@ -113,7 +113,7 @@ def claim_name(gap: Verdict) -> str:
 
 
 def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
-    """Metric → how far from zero its panel goes: the same for all recalls, which rsum is a sum of."""
+    """Metric → how far from zero its panel goes: the same for all recalls, another for rsum, their sum."""
     return {
         metric: _reach([gap for gap in gaps if (gap.spec.metric == "rsum") == (metric == "rsum")])
         for metric in metrics
@@ -121,8 +121,8 @@ def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str,
 
 
 def _reach(gaps: Sequence[Verdict]) -> float:
-    """How far from zero is shown: all that the paper prints, and of ours what lies within twice that; or, where it prints nothing,
-    within twice what half of the intervals reach."""
+    """How far from zero is shown: as far as the paper's gaps and our intervals reach, but at most twice the paper's largest gap
+    or, where the paper prints none, twice the median reach of our intervals."""
     printed = [abs(gap.spec.published) for gap in gaps if gap.spec.published is not None]
     ours = [max(abs(gap.images.low), abs(gap.images.high)) for gap in gaps if gap.images]
     widest = max([*printed, *ours], default=1.0)
@@ -160,7 +160,7 @@ def _points(gap: Verdict) -> list[float]:
 
 
 def _draw_ours(axis: Axes, gap: Verdict, points: Sequence[float], place: float, reach: float) -> None:
-    """Our gap and its intervals; arrows where they go on beyond what is shown."""
+    """Our gap and its intervals; arrows where they go on beyond the panel."""
     for interval, thick in ((gap.over_seeds, 0.8), (gap.images, 2.4)):
         if interval:
             ends = np.clip([interval.low, interval.high], -reach, reach)

@@ -1,4 +1,4 @@
-"""Models on one test set: how much each pair differs, and groups of those that no test tells apart."""
+"""Models on one test set: how much each pair differs, and groups of models that no test tells apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Told:
     """A difference between two models in one metric, and whether it counts."""
 
     effect: Effect
-    """How much larger the first one is."""
+    """How much larger the first model's value is."""
     p: float
     """p of the permutation test, corrected after Holm for all differences that are told together."""
 
@@ -31,18 +31,18 @@ class Told:
 
 @dataclass(frozen=True, eq=False)
 class Standing:
-    """One model among those that it is compared with, in one metric."""
+    """One model in one metric: its level, and its differences to the models that it is compared with."""
 
     label: str
     n_seeds: int
     trouble: str
-    """Why its scores say nothing of it: then it is in no comparison."""
+    """Why its scores say nothing of the model: then it is in no comparison."""
     level: float
     """Mean over test images and seeds."""
     images: Interval
     seeds: Interval | None
     above: Mapping[str, Told]
-    """Label → how much this one is above each one behind it, where both are compared."""
+    """Label of each model behind this one → how much this one is above it, where both are compared."""
 
     @property
     def alike(self) -> frozenset[str]:
@@ -51,9 +51,11 @@ class Standing:
 
 
 def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]], many: bool = False) -> dict[Any, Told]:
-    """Differences of pairs, corrected together; of both models of a pair the values of the same images, `(n_images,)`, per seed.
+    """Differences of pairs of models, corrected together.
 
-    `many` pairs share resamples and permutations: hundreds take seconds, and differ from those told one by one in Monte Carlo's digits.
+    `pairs`: key → for both models, per seed, the values of the same images, `(n_images,)`.
+    `many`: the pairs share resamples and permutations; hundreds of pairs take seconds, and the results differ from separate tests
+    by Monte Carlo error.
     """
     if many and pairs:
         effects = intervals.effects([(second, first) for first, second in pairs.values()])
@@ -70,8 +72,8 @@ def standings(
 ) -> dict[str, list[Standing]]:
     """Each model's level in each metric, the best first, and its differences to the others, corrected over pairs and metrics together.
 
-    `metrics`: metric, more is better → model → seed → values of images, `(n_images,)`; pairs are compared on the seeds of both.
-    `trouble`: model → why it is in no comparison, or nothing. `many`: as of `tell`.
+    `metrics`: metric, more is better → model → seed → values of images, `(n_images,)`; pairs are compared on common seeds.
+    `trouble`: model → why it is in no comparison, or nothing. `many`: as in `tell`.
     """
     pairs = {}
     level, order = dict[tuple[str, str], float](), dict[str, list[str]]()
@@ -94,7 +96,7 @@ def standings(
 
 
 def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
-    """First and last of each longest row of neighbours of which no two were found to differ; `methods` are sound, best first."""
+    """First and last model of each longest row of neighbours in which no two differ significantly; `methods`: sound, best first."""
     rows: list[tuple[int, int]] = []
     for first in range(len(methods)):
         last = first
@@ -108,9 +110,9 @@ def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
 
 
 def letters(models: Sequence[Standing]) -> dict[str, str]:
-    """Label → letters: models share one where no difference was found between them, and only there; none of models in trouble.
+    """Label → letters: two models share a letter exactly where no difference was found between them; models in trouble have none.
 
-    A letter is a largest group of which no two differ: insert-and-absorb of Piepho (2004), unswept, so some may be superfluous.
+    A letter is a largest group in which no two differ: insert-and-absorb of Piepho (2004), unswept, so some may be superfluous.
     """
     place = {model.label: number for number, model in enumerate(models) if not model.trouble}
     groups = {frozenset(place)}

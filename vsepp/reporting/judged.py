@@ -25,7 +25,7 @@ def as_text(judged: Judged) -> str:
 def _with_intervals(ranks: Ranks, tasks: list[str]) -> dict[str, list[str]]:
     """Metric's name → its value of each task, with its interval over images where it has one."""
     rows: dict[str, list[str]] = {metric.name: [] for metric in METRICS.values()}
-    owner = np.zeros(0, np.int64)  # of truths the ranks know the images
+    owner = np.zeros(0, np.int64)  # under a truth the ranks hold the images of the queries
     for task in tasks:
         averaged = [key for key in METRICS if f"{task}_{key}" in AVERAGED]
         values = np.stack([per_image(ranks, owner, f"{task}_{key}") for key in averaged])

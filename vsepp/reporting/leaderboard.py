@@ -1,4 +1,4 @@
-"""The leaderboard: submissions as a page, a table for each test set and truth, in groups of those that no test tells apart."""
+"""The leaderboard: submissions as a page, a table for each test set and truth, in groups of models that no test tells apart."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vsepp.reporting.submissions import CARD, Submission, read_submission
 
 
 def write_leaderboard(folder: Path, out: Path) -> str:
-    """Write `index.html` of the submissions below a folder; what was written, in words.
+    """Write `index.html` of the submissions below a folder, and return what was written, in words.
 
     Raises
     ------
@@ -53,8 +53,8 @@ def _table(data_set: str, truth: str, some: Sequence[Submission]) -> dict[str, A
         raise VseppError(
             f"{data_set}, {truth}: submissions of one digest have other queries: {', '.join(values)}"
         )
-    # Seeds of two models have nothing in common, so the first of one is held against the first of the other; a model without seeds
-    # stands beside each.
+    # Seeds of two models have nothing in common, so the first seed of one model is held against the first of the other; a model
+    # without seeds stands beside each seed.
     most = max(map(len, values.values()))
     seeds = {
         name: of * (most if "ranks.npz" in by_name[name].card.files else 1) for name, of in values.items()

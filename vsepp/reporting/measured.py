@@ -1,4 +1,4 @@
-"""What runs say of claims: effects, intervals, what had to be left out, and the verdict on it."""
+"""What runs say of claims: effects, intervals, what had to be left out, and verdicts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from vsepp.reporting.records import (
 from vsepp.reporting.report_specs import ClaimSpec, ContextSpec
 
 _OF_A_SEED = {"id", "init_seed", "order_seed"}
-"""Keys of a run's parameters in which seeds of one run, and runs of one configuration, differ."""
+"""Keys of a run's parameters that differ between seeds of one run, and between runs of one configuration."""
 _SHARED = {
     "features": "features",
     "published": "features",
@@ -40,9 +40,9 @@ _SHARED = {
     "tokens": "word ids",
     "vectors": "caption vectors",
 }
-"""Kind of artefact → what runs of the same parameters share of it."""
+"""Step → name of its artefact, which runs of the same parameters share."""
 _ROUNDED = 12**-0.5
-"""Standard deviation that counting whole epochs alone gives an epoch."""
+"""Standard deviation of an epoch by rounding to whole epochs alone."""
 
 Compared = Mapping[str, Sequence[Record]]
 """Run → its records of the seeds that are compared, in their order."""
@@ -58,7 +58,7 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
     context
         Which data and encoders play the paper's roles.
     records
-        Those of each model; a claim about a run that is not there is `not run`.
+        Records of each model; a claim about a run without records is `not run`.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
 
 
 class _Unmeasured(Exception):
-    """The verdict on a claim without an effect, and what it rests on."""
+    """The verdict on a claim without an effect, and its grounds."""
 
 
 def _not_run(missing: Iterable[str], notes: Sequence[str] = ()) -> _Unmeasured:
@@ -94,7 +94,7 @@ def _failed(why: str) -> _Unmeasured:
 
 
 def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: int) -> Verdict:
-    """What a claim is about, not judged yet; `tests`: for how many tests p will be corrected."""
+    """The effect that a claim is about, not judged yet; `tests`: number of tests that p will be corrected for."""
     own = not context.data_note and not context.swaps(claim.roles)
     try:
         if claim.kind == "above_published" and not own:
@@ -148,7 +148,7 @@ def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tu
 
 
 def _mixed(records: Iterable[Record]) -> list[str]:
-    """Kinds of shared inputs that records should have in common by their parameters, and have not."""
+    """Kinds of inputs that differ between records although they were made with the same parameters."""
     digests: dict[tuple[str, str], set[str]] = {}
     for record in records:
         for ancestor in ancestors_of(record.kept.evaluated):
@@ -174,7 +174,7 @@ def _machines(compared: Compared) -> list[str]:
 def _on_test(
     claim: ClaimSpec, protocol: str, runs: Sequence[str], compared: Compared, records: Records, tests: int
 ) -> dict[str, Any]:
-    """The difference a − b of test scores, (a − b) − (c − d), or a less the number that others published."""
+    """The difference a − b of test scores, (a − b) − (c − d), or a − the number that others published."""
     scores([record for run in runs for record in compared[run]], protocol, same=TEST_IMAGES)
     values = [
         np.array([image_values(record, protocol, claim.metric) for record in compared[run]]) for run in runs
@@ -193,7 +193,7 @@ def _on_test(
     variance = sum(sd**2 for _, sd, _ in known)
     if len(known) < len(spreads) or not variance:
         return measured
-    # Welch and Satterthwaite: each run's variance is known from as many seeds as the run has that lends them.
+    # Welch and Satterthwaite: each run's variance has the degrees of freedom of the run that lends its seeds.
     freedom = variance**2 / sum(sd**4 / (number - 1) for _, sd, number in known)
     return measured | {
         "over_seeds": intervals.around(effect.value, variance**0.5, freedom),
@@ -203,8 +203,8 @@ def _on_test(
 
 
 def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, int] | None:
-    """Standard deviation of a run's score over its seeds or, where it has one, over those of a run that differs from it in one
-    parameter: the name of the run whose seeds they are, the deviation, and how many seeds there are."""
+    """Standard deviation of a run's score over its seeds or, where it has one seed, over the seeds of a run that differs from it in
+    one parameter at most: the name of the run with the seeds, the deviation, the number of seeds; `None` without such a run."""
     protocol = str(claim.protocol)
     for other in [run, *(name for name in records if name != run)]:
         seeds = [record for record in records[other] if not record.trouble(protocol)]
@@ -217,14 +217,14 @@ def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, i
 
 
 def _best(claim: ClaimSpec, records: Records) -> tuple[list[str], Compared, list[str]]:
-    """The best of the claimed sizes and the best of the others, chosen on validation; all others must be there."""
+    """The best of the claimed sizes and the best of the others, chosen on validation; runs of all other sizes must be there."""
     assert claim.best
     low, high = claim.best
     sizes = dict(zip(claim.runs, claim.sizes, strict=True))
     missing = [run for run in sizes if run not in records]
     if rivals := [run for run in missing if not low <= sizes[run] <= high]:
         raise _not_run(rivals)
-    # A size whose training failed is no rival, and is named.
+    # A size with a failed training is no rival, and is named.
     trouble = {run: trouble_of(records[run], claim.protocol) for run in sizes if run in records}
     sound = [run for run, why in trouble.items() if not why]
     claimed = [run for run in sound if low <= sizes[run] <= high]
@@ -245,7 +245,7 @@ def _best(claim: ClaimSpec, records: Records) -> tuple[list[str], Compared, list
 
 
 def _validated(record: Record, metric: str) -> float:
-    """A metric on validation of the snapshot that is evaluated: that of the epoch with the highest rsum."""
+    """A metric on validation of the snapshot that is evaluated, from the epoch with the highest rsum."""
     rsum = read_history(record, "rsum")
     return read_history(record, metric)[max(rsum, key=rsum.__getitem__)]
 

@@ -54,7 +54,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     folder
         Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
     place
-        Where the folder will lie, which the headline names; the preset's entry page in its stead where that leads to it.
+        Where the folder will lie: the headline names a page there, or the preset's entry page where that leads to the report.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         "foreseen": _foreseen(states, records),
     }
     for table in tables:
-        # Unrounded; a page of its own; and a tabular to be read with \input.
+        # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
         name = f"tables/{table.spec.id}"
         rows = flat_rows(table, context)
         write_text(folder / f"{name}.csv", csv_text(list(rows[0]), rows))
@@ -129,7 +129,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
 
 
 def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]:
-    """(run, protocol) → whether its scores are as expected, and the cause that is known of a deviation."""
+    """(run, protocol) → whether its scores are as expected, and the known cause of a deviation."""
     by_run: dict[tuple[str, str], list[State]] = {}
     for state in states:
         by_run.setdefault((state.row.run, state.row.protocol), []).append(state)
@@ -140,7 +140,7 @@ def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]
 
 
 def _foreseen(states: Sequence[State], records: Records) -> set[str]:
-    """Runs with seeds in trouble, where this is expected of all these seeds."""
+    """Runs with seeds in trouble, where the trouble of all these seeds is expected."""
     known = expected_to_fail(states)
     bad = {run: [*chain(*seeds_in_trouble(seeds).values())] for run, seeds in records.items()}
     return {run for run, seeds in bad.items() if seeds and all((run, seed) in known for seed in seeds)}
@@ -199,12 +199,12 @@ def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:
 
 
 def write_entry(reports: Path) -> None:
-    """Write the page that opens a preset's reports: it leads to that of the default variant, or lists those of several papers.
+    """Write the first page of a preset's reports: it leads to the default variant's report, or lists the reports of several papers.
 
     Parameters
     ----------
     reports
-        `reports/<preset>`, with `<variant>/<paper>/index.html`. Where the default variant has none, nothing is written.
+        `reports/<preset>`, with `<variant>/<paper>/index.html`. Where the default variant has no report, nothing is written.
     """
     pages = []
     for manifest in sorted(reports.glob(f"{DEFAULT_VARIANT}/*/{MANIFEST}")):
@@ -232,7 +232,7 @@ def _environment(latex: bool) -> Environment:
 
 
 def write_page(file: Path, template: str, **values: Any) -> None:
-    """Fill a template. In those of LaTeX whatever is printed gets escaped, unless it is `Tex` already."""
+    """Fill a template. LaTeX templates escape whatever they print, unless it is `Tex` already."""
     try:
         text = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
     except UndefinedError as error:

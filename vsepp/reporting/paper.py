@@ -13,7 +13,7 @@ from vsepp.reporting.filters import Tex
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
-# Claims of one float; a page holds some more.
+# Claims in one float; a page holds some more.
 _CLAIMS = 16
 
 
@@ -25,9 +25,9 @@ def paper_values(
     Parameters
     ----------
     tables, drawn
-        Of the report, in its order.
+        Tables and figures of the report, in its order.
     verdicts
-        Of the paper's claims; without any the ledger is left out.
+        Verdicts on the paper's claims and on comparisons of one's own; without any the ledger is left out.
     context
         What the captions say about the data.
     """

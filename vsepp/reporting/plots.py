@@ -19,7 +19,7 @@ from vsepp.reporting.records import Record, Records, marks
 from vsepp.reporting.report_specs import TASKS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
-"""Colours of text, of what lies behind it, and of asides; a page replaces them by its own."""
+"""Colours of text, of its background, and of asides; a page replaces them by its own."""
 THEIRS, OURS = "C0", "C1"
 """Colours of the paper's numbers, or of a baseline, and of ours, by the style."""
 
@@ -33,7 +33,7 @@ class Material:
     published: Published = field(default_factory=dict)
 
     def shown(self, runs: Iterable[str | None]) -> Records:
-        """Those of some runs that were run."""
+        """Records of `runs`, without the runs that were not run."""
         return {run: self.records[run] for run in runs if run is not None and run in self.records}
 
 
@@ -72,7 +72,7 @@ def legend(figure: Figure, axis: Axes) -> None:
 
 
 def direction(metric: str) -> str:
-    """`Caption retrieval` of `i2t_r1`; empty of rsum."""
+    """`Caption retrieval` for `i2t_r1`; empty for rsum."""
     return TASKS.get(metric.partition("_")[0], "")
 
 
@@ -89,7 +89,7 @@ def panel_name(metric: str, split: str) -> str:
 
 
 def metric_text(metric: str) -> str:
-    """`Caption retrieval R@1` of `i2t_r1`; `rsum`."""
+    """`Caption retrieval R@1` for `i2t_r1`; `rsum`."""
     return f"{direction(metric)} {filters.metric_name(metric)}" if direction(metric) else metric
 
 
@@ -99,7 +99,7 @@ def mark(records: Iterable[Record], training: bool = False) -> str:
 
 
 def seeds_text(shown: Records) -> str:
-    """Over how many seeds means are; runs may have different numbers of them."""
+    """Number of seeds behind the means; runs may have different numbers of seeds."""
     numbers = sorted({len(records) for records in shown.values()})
     return "One seed" if numbers == [1] else f"Mean over {filters.listing(numbers)} seeds"
 

@@ -28,7 +28,7 @@ _COLUMNS = {
     re.compile(r"rsum"): (0, 600, "a sum of six percentages"),
     re.compile(r".*_sd"): (0, 100, "a standard deviation in points"),
 }
-"""Columns of numbers: the least and the largest, and what they are. All other columns are text."""
+"""Names of a column of numbers → the least number, the largest number, and what they are. All other columns are text."""
 
 
 def read_published(path: Path) -> Published:

@@ -20,17 +20,17 @@ Source = Path | Kept
 def read_models(
     models: Mapping[str, Source | Sequence[Source]], protocol: str | None, fold_size: int | None
 ) -> tuple[dict[str, list[Ranked]], str]:
-    """Read models by name, of the seeds that are compared, and the protocol; parameters and errors as in
+    """Read models by name, with the seeds that are compared, and the protocol; parameters and errors as in
     `vsepp.reporting.compare.compare`."""
     sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
     evaluations = [source for side in sides.values() for source in side if isinstance(source, Kept)]
     protocol = protocol or _common_protocol(evaluations)
-    # Embeddings are ranked in folds as large as those of the evaluations that they stand beside.
+    # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
     sizes = [kept.metrics[protocol]["fold_size"] for kept in evaluations if protocol in kept.metrics]
     fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
     ranked = {name: [_ranked(source, protocol, fold_size) for source in side] for name, side in sides.items()}
     paired = _paired(ranked)
-    # Refuses other test images.
+    # Refuses models of different test images.
     scores([one for side in paired.values() for one in side], protocol, TEST_IMAGES)
     return paired, protocol
 
@@ -63,7 +63,7 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
 
 
 def _read(source: Source) -> Source:
-    """What is kept of an evaluation; a file of embeddings stays a path until it is known under which protocol it is ranked."""
+    """What is kept of an evaluation; a file of embeddings stays a path until its protocol is known."""
     if isinstance(source, Kept) or source.is_file():
         return source
     results, _, name = source.absolute().as_posix().rpartition("/runs/")
@@ -106,14 +106,14 @@ def _ranked(source: Source, protocol: str, fold_size: int) -> Ranked:
 
 
 def seed_of(model: Ranked) -> int | None:
-    """The last seed that a model's place names; `None` where it names none."""
+    """The last seed in the path of a model; `None` where the path names none."""
     parts = Path(model.kept.where).absolute().parts
     seeds = [part.removeprefix("seed-") for part in parts if part.startswith("seed-")]
     return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
 
 
 def _paired(models: Mapping[str, list[Ranked]]) -> dict[str, list[Ranked]]:
-    """All models of the seeds that are compared; one without a seed stands beside each seed of the others."""
+    """All models of the seeds that are compared; a model without a seed stands beside each seed of the others."""
     several = {name: side for name, side in models.items() if len(side) > 1 or seed_of(side[0]) is not None}
     if all(len(side) == 1 for side in models.values()):
         return dict(models)

@@ -1,4 +1,4 @@
-"""The models of a report: of each its metrics, its history and its provenance."""
+"""The models of a report: metrics, history and provenance of each model."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Record(Ranked):
     def trouble(self, protocol: str | None = None) -> str:
         """Why its scores say nothing of the method: `collapsed`, `ranks like chance`, or nothing.
 
-        A protocol that it was not evaluated under stands for any.
+        Any protocol counts where `protocol` is `None`, or is one that the model was not evaluated under.
         """
         if self.collapsed:
             return "collapsed"
@@ -104,7 +104,7 @@ Records = Mapping[str, Sequence[Record]]
 
 
 def seeds_in_trouble(records: Iterable[Record], protocol: str | None = None) -> dict[str, list[int]]:
-    """Why scores of a model say nothing of the method → the seeds whose scores these are; see `Record.trouble`."""
+    """Why scores of a model say nothing of the method → the seeds with such scores; see `Record.trouble`."""
     seeds: dict[str, list[int]] = {}
     for record in records:
         if trouble := record.trouble(protocol):
@@ -123,13 +123,13 @@ def named_seeds(seeds: Sequence[int]) -> str:
 
 
 def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
-    """Seeds that all of some models have."""
+    """Seeds that all models have."""
     seeds = [{record.spec.seed for record in records} for records in models]
     return sorted(set.intersection(*seeds)) if seeds else []
 
 
 def of_shared_seeds(models: Records) -> dict[str, Sequence[Record]]:
-    """The records of each model of the seeds that all have; all records where there is no such seed."""
+    """Each model's records of the seeds that all models have; all records where there is no such seed."""
     seeds = shared_seeds(models.values())
     return {
         name: [record for record in records if not seeds or record.spec.seed in seeds]
@@ -138,7 +138,7 @@ def of_shared_seeds(models: Records) -> dict[str, Sequence[Record]]:
 
 
 def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
-    """Read all models; those of one run become the seeds of one entry.
+    """Read all models; models of one run become the seeds of one entry.
 
     Raises
     ------
@@ -184,8 +184,8 @@ def _manifests(records: Iterable[Record], training: bool) -> list[Mapping[str, A
 
 
 def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str, ...]:
-    """Steps behind the metrics of models, or their histories, whose code or parameters no commit holds; those of a model in
-    the order of the work."""
+    """Steps behind the metrics or the histories of models, with code or parameters that no commit holds; steps of one model in the
+    order of the work."""
     steps = (step for manifest in _manifests(records, training) for step in uncommitted_steps(manifest))
     return tuple(dict.fromkeys(steps))
 
@@ -193,7 +193,8 @@ def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str,
 def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
     """Signs at numbers of models, or at their histories → what they mean.
 
-    Where no commit holds all that is behind them, and where other code made it and somebody accepted that.
+    One sign where no commit holds all code and parameters behind them, and one where other code made some of it and somebody
+    accepted that code.
     """
     signs = {}
     if dirty := dirty_steps(records, training):
@@ -205,12 +206,12 @@ def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
 
 
 def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:
-    """Metrics of several models under one protocol, which the same test images make comparable; `same` is what they share.
+    """Metrics of several models under one protocol, comparable by the same test images; `same`: keys in which they must agree.
 
     Raises
     ------
     VseppError
-        When one was not evaluated under the protocol, or when they were measured on different test sets.
+        When a model was not evaluated under the protocol, or when the models were measured on different test sets.
     """
     for record in records:
         where = record.kept.where
@@ -227,7 +228,7 @@ def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_
 
 
 def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[str]) -> str:
-    """What a model was measured on, but the first one was not; empty where both have the same test set."""
+    """How the test set of a model differs from the first model's; empty where both have the same test set."""
     for key in (*same, "truth"):
         expected, value = first.metrics[protocol][key], other.metrics[protocol][key]
         if value != expected:
@@ -237,7 +238,7 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
         return (
             f"images and captions come from corpus {corpora[1][0][:12]}, but from corpus {corpora[0][0][:12]}"
         )
-    if "truth" in first.kept.metrics[protocol]:  # whose digest names the gallery, too
+    if "truth" in first.kept.metrics[protocol]:  # the truth's digest names the gallery, too
         return ""
     owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
     differs = np.flatnonzero(owners[0] != owners[1])
@@ -248,10 +249,10 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
 
 
 def _corpus_digests(evaluated: Mapping[str, Any]) -> list[str]:
-    """Digests by which the corpus behind an evaluation is known, by its manifest; none of embeddings of others.
+    """Digests of the corpus behind an evaluation, by its manifest; none for the embeddings of others.
 
-    The first is that of the tables. The second is of the parameters that made them, and the scenes that they may be read from:
-    other libraries write equal tables with other bytes.
+    The first is the digest of the tables. The second joins the digests of the parameters that made the tables and, for a corpus of
+    scenes, the scenes: other libraries write equal tables with other bytes.
     """
     tables = evaluated.get("inputs", {}).get("corpus")
     if tables is None:
@@ -307,7 +308,7 @@ def read_history(record: Record, metric: str) -> dict[int, float]:
 
 
 def command(model: TrainedSpec, context: ContextSpec) -> str:
-    """What makes a model and its scores, alone; of a record all seeds, which are taken away first."""
+    """Command that makes one model and its scores, alone; of a record all its seeds, which it drops first."""
     config = f"preset={context.preset} {context.settings}".strip()
     if model.study:
         only = quote(f'only=["{model.model}"]')

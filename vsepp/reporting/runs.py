@@ -27,7 +27,7 @@ from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.reporting.tables import Table
 
 _EXAMPLES = 3
-"""Queries that are shown of each kind, and what is shown for each of them."""
+"""Queries that are shown of each kind, and items that are shown for each query."""
 _LOG_LINES = 15
 _RESAMPLES = 1999
 """Resamples of a recall: fewer than of a claim, since nothing is judged by it."""
@@ -51,13 +51,13 @@ def run_page(
     Parameters
     ----------
     model
-        Its id.
+        Id of the model.
     records
-        Of its seeds.
+        Records of its seeds.
     verdicts
-        On the claims of the paper; those about this model are shown.
+        Verdicts on the paper's claims and on comparisons of one's own; verdicts about this model are shown.
     tables
-        Of the report; the rows that the model fills are named.
+        Tables of the report; the rows that the model fills are named.
     """
     first = records[0]
     manifest, trained = first.kept.evaluated, first.spec.trained
@@ -147,7 +147,7 @@ def _curves(records: Sequence[Record]) -> Markup:
 
 
 def _rank_figure(records: Sequence[Record]) -> Markup:
-    """The share of queries whose right item is among the first k, over k."""
+    """The share of queries with the right item among the first k, over k."""
     figure = Figure(figsize=(5.6, 2.9))
     figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
     protocol, metrics = next(iter(records[0].metrics.items()))
@@ -177,7 +177,7 @@ def _inline(figure: Figure, name: str, title: str, alt: str) -> Markup:
 
 
 def _queries(record: Record) -> dict[str, list[dict[str, Any]]]:
-    """The first queries that find the right item at once, and those that find it last, within the first fold.
+    """Queries of the first fold: the first queries that find the right item at once, and the queries that find it last.
 
     Each has its `item`, what the model puts first (`found`), and the `rank` of the right item, from 1.
     """

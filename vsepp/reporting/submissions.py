@@ -4,7 +4,7 @@
 |---|---|
 | `card.yaml` | a `Card` |
 | `seed-<n>.npz`, or `ranks.npz` of a model without seeds | arrays of an evaluation's `ranks.npz` that give all others: twice each rank; \
-of rows the difference to the one before |
+each row as the difference to the row before |
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class TestSet:
     """What a model ranked under a protocol of own captions, or under another truth."""
 
     digest: Sha256
-    """Of queries, gallery and correct items. Other truths name them by ids. Own captions name rows in the order of the data set's
-    files: the digest says which captions an image has, and the data set's name which photograph it is."""
+    """Digest of queries, gallery and correct items. Other truths name items by ids. Own captions name rows in the order of the
+    data set's files: the digest says which captions an image has, and the data set's name which photograph it is."""
     n_images: Annotated[int, Field(ge=2)]
     n_captions: Count
     fold_size: Count
@@ -63,7 +63,7 @@ class TestSet:
 
 @dataclass(frozen=True, config=STRICT)
 class Card:
-    """What is said of a model; keys are those of MTEB's ModelMeta where it has them."""
+    """What is said of a model, under the keys of MTEB's ModelMeta where it has them."""
 
     name: Text
     """As the page shows it; no two submissions share one."""
@@ -72,7 +72,7 @@ class Card:
     reference: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=2000)]
     """Address of a paper, a repository or a model's page."""
     license: Text
-    """Of the weights."""
+    """Licence of the weights."""
     open_weights: bool
     """Whether anybody can get them."""
     n_parameters: Count | None
@@ -81,13 +81,13 @@ class Card:
     """Dimension of the joint space; `null`: not published, or there is none."""
     similarity: Text
     training_datasets: tuple[Text, ...]
-    """Those that the two towers were pretrained on among them."""
+    """Training data sets of the model, the pretraining sets of both towers among them."""
     test_captions_in_training: Known
     """Whether training data contain captions of the test set."""
     test_images_in_training: Known
     """Whether training data contain images of the test set."""
     data_set: Text
-    """That the test set is of."""
+    """Data set that the test set belongs to."""
     command: Text
     """Repeats the row: makes or fetches the model, and ranks the test set."""
     truths: Annotated[dict[Annotated[str, Field(pattern=r"^\w{1,20}$")], TestSet], Field(min_length=1)]
@@ -117,7 +117,7 @@ def filled_in(models: Sequence[Kept]) -> dict[str, Any]:
 
 
 def write_submission(folder: Path, given: Mapping[str, Any], models: Sequence[Kept]) -> Submission:
-    """Write a submission of a model's seeds and check it; its card is what was given, with what was ranked and with the files.
+    """Write a submission of a model's seeds and check it; its card has the given keys, the ranked test sets and the files.
 
     Raises
     ------
@@ -164,14 +164,14 @@ def _packed(kept: Kept, truths: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def _require_whole(arrays: Mapping[str, np.ndarray], truths: Iterable[str], where: str) -> None:
-    """Refuse ranks that lack something; of captions among themselves and of images there may be none."""
+    """Refuse ranks with missing arrays; ranks among captions and ranks among images may be missing."""
     names = [name for truth in truths for name in _parts(truth) if "_t2t" not in name and "_i2i" not in name]
     if missing := [name for name in names if name not in arrays]:
         raise VseppError(f"{where}: has no {', '.join(missing)}")
 
 
 def read_card(file: Path) -> dict[str, Any]:
-    """Keys and values of a card, which may be a part of one."""
+    """Keys and values of a card, or of a part of a card."""
     values = yaml_of(text_of(file, "the card of a submission", _LARGEST_CARD), str(file))
     if not isinstance(values, dict):
         raise VseppError(f"{file}: expected the card of a submission, keys and values, got {shortly(values)}")
@@ -184,7 +184,7 @@ def read_submission(folder: Path) -> Submission:
     Raises
     ------
     VseppError
-        If the card has mistakes, files are missing or are not those of the card, or ranks are impossible.
+        If the card has mistakes, files are missing or differ from the files of the card, or ranks are impossible.
     """
     card = _card(read_card(folder / CARD), str(folder / CARD))
     there = {path.name for path in folder.glob("*.npz")}
@@ -209,7 +209,7 @@ def _card(values: Mapping[str, Any], where: str) -> Card:
     try:
         return TypeAdapter(Card).validate_json(text, strict=True)
     except ValidationError as error:
-        # What is missing may be what stands there under a wrong name.
+        # A missing key may be there under a wrong name, so it is told last.
         found = sorted(mistakes_of(error, Card), key=lambda mistake: mistake[1] == "missing")
         lines = [cut(f"{key}: {what}") for key, what in found]
         raise VseppError("\n  - ".join([f"{where}: {len(lines)} mistakes:", *lines])) from error
@@ -244,8 +244,8 @@ def _read_seed(file: Path, card: Card) -> Ranked:
 
 
 def _check(arrays: dict[str, np.ndarray], truth: str, test: TestSet) -> None:
-    """Refuse ranks and rows that cannot be those of a test set; add ranks of each image's best own caption."""
-    # A correct caption that is not ranked stands behind all that are.
+    """Refuse ranks and rows that are impossible for a test set; for own captions add the rank of each image's best caption."""
+    # A correct caption that is not ranked stands behind all ranked captions.
     highest = {"i": test.n_images, "t": test.n_captions}
     if truth in PROTOCOLS:
         t2i, i2t, owner = (arrays[name] for name in _parts(truth))

@@ -1,4 +1,4 @@
-"""What all of it says: the counts of verdicts, on the page and for the terminal, and what the numbers were made from."""
+"""Summary of a report: the counts of verdicts, on the page and for the terminal, and what the numbers were made from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _counted(verdicts: Iterable[Verdict]) -> str:
 
 
 def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
-    """On what the paper's claims were tested, in a sentence, and what that cannot say; empty where it claims nothing."""
+    """A sentence on the data and encoders that the paper's claims were tested on, and the limits of that; empty without claims."""
     if not claims:
         return ""
     judged = [verdict for verdict in claims if verdict.judged]
@@ -72,9 +72,9 @@ def troubles(records: Records, foreseen: Collection[tuple[str, int]] = ()) -> li
     Parameters
     ----------
     records
-        Of each model.
+        Records of each model.
     foreseen
-        (run, seed) of those of which it is expected.
+        (run, seed) of models with expected trouble.
     """
     lines = []
     for model, of_model in records.items():
@@ -132,7 +132,7 @@ def headline(
 
 
 def _to_search(records: Records) -> str:
-    """The folder of a sound model with pictures of its test images: of those, the one with the highest rsum."""
+    """Folder of the sound model with the highest rsum, among trained models with pictures of their test images, or nothing."""
     there = [
         one
         for seeds in records.values()
@@ -151,11 +151,11 @@ def provenance(
     Parameters
     ----------
     context
-        Whose data, which variant, which seeds.
+        Data and encoders, variant and seeds of the report.
     records
-        Of each model.
+        Records of each model.
     states
-        What the results say of each expected value.
+        State of each expected value.
     git
         `commit` of the code that writes the page, and whether it is `dirty`.
     """

@@ -24,7 +24,7 @@ _COLUMNS = (
     ("released", "released", "value"),
     ("paper_sd", "paper", "sd"),
 )
-"""Columns of a CSV: what their names begin with, the source, and what is printed of it."""
+"""Columns of a CSV: the start of their names, the source, and the part of its cell."""
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Cell:
     value: float | None = None
     """Mean over the seeds, recalls in per cent; `None` where there is no number."""
     sd: float | None = None
-    """Sample standard deviation over the seeds, `None` with one seed; of the paper what it prints."""
+    """Sample standard deviation over the seeds, `None` with one seed; the paper's as printed."""
     mark: str = ""
     """Letter of the note that the number carries."""
     best: bool = False
@@ -45,10 +45,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Gap:
-    """How far a row is ahead of another one of its table, where a claim of the paper says so."""
+    """How far a row is ahead of another row of its table, where a claim says so."""
 
     over: str
-    """The other row's system and number, or what a row of one's own is called."""
+    """The other row's system and number, or the label of a row of one's own."""
     verdicts: dict[str, Verdict]
     """Metric → the claim's verdict."""
 
@@ -67,11 +67,11 @@ class Row:
     mark: str
     """Letter of the note on the row."""
     ours: Sequence[Record]
-    """What our numbers are means over; none where it was not run, or quoted."""
+    """Records that our numbers are means over; none where the row was not run, or is quoted."""
     released: Sequence[Record]
     """The authors' own checkpoint, where it was evaluated."""
     made: str
-    """Encoder and test images of our numbers, and the commits of kept ones."""
+    """Encoder and test images of our numbers, and the training commits of kept records."""
     trouble: str
     """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
     gaps: Sequence[Gap] = ()
@@ -157,9 +157,9 @@ def build_table(
     published
         The paper's rows.
     records
-        Of each model. A row whose run is not there was not run.
+        Records of each model. A row whose run has no records was not run.
     verdicts
-        On the paper's claims: a claimed gain of one row over another one of the table stands below the row.
+        Verdicts on claims: a claimed gain of one row over another row of the table stands below the row that is ahead.
 
     Returns
     -------
@@ -170,7 +170,7 @@ def build_table(
     Raises
     ------
     VseppError
-        When a row is not published or fed under another protocol, and as in `scores`.
+        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in `scores`.
     """
     notes: list[tuple[str, str]] = []
     groups = []
@@ -191,7 +191,7 @@ def build_table(
 
 
 def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Published) -> dict[str, str]:
-    """What published.csv says of a row, its numbers included, or the spec of one that no paper has."""
+    """What published.csv says of a row, its numbers included, or what the spec says of a row that no paper has."""
     facts = published.get((spec.id, row.row)) or published.get(("", row.row))
     if row.own:
         absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
@@ -223,7 +223,7 @@ def _row(
     scores([*ours, *released], protocol)  # refuses what cannot stand in one row
     if ours:
         made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
-        if any(record.spec.study for record in ours):  # what is kept may come from any commit
+        if any(record.spec.study for record in ours):  # kept records may come from any commit
             made += f", trained at {_commits(ours)}"
     return Row(
         row,
@@ -333,7 +333,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
     """A table for a CSV, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample), `released_*` and
     `paper_sd_*`.
 
-    `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers whose code or parameters no commit holds.
+    `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers with code or parameters that no commit holds.
     """
     flat = []
     for group in table.groups:

@@ -31,7 +31,7 @@ _FOUND = re.compile(rf"(?<!\w)(?:R@\d+|{'|'.join(_WORDS)}|(?:Caption|Image) retr
 
 
 def glossed(text: str) -> Markup:
-    """A text for a page, escaped, whose words of the field have tooltips.
+    """A text for a page, escaped, with tooltips on words of the field.
 
     >>> glossed("With 1C & MH")
     Markup('With <abbr title="one crop of each image, its centre">1C</abbr> &amp; <abbr title="Max of Hinges, the loss \

@@ -1,4 +1,4 @@
-"""Methods that were tuned: which of its settings stands for each, and which of them the test set tells apart."""
+"""Tuned methods: which setting stands for each method, and which methods the test set tells apart."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vsepp.reporting.report_specs import FigureSpec, ReportSpec, RowSpec, TableS
 def choose(spec: ReportSpec, records: Records) -> ReportSpec:
     """Let one setting of each tuned method stand for it: the one with the highest rsum on validation, averaged over the seeds.
 
-    That of a training is its best epoch's, whose weights are the ones that are evaluated.
+    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
     """
     best = {tuned.label: _best(tuned, records) for tuned in spec.tuned}
     tables = tuple(_with_chosen_rows(table, best) for table in spec.tables)
@@ -26,7 +26,7 @@ def choose(spec: ReportSpec, records: Records) -> ReportSpec:
 
 
 def _best(tuned: TunedSpec, records: Records) -> tuple[str, str]:
-    """The run that stands for a method, and its setting in words; the first one where none was run."""
+    """The run that stands for a method, and its setting in words; the first run, without a setting, where none was run."""
     settings = dict(zip(tuned.runs, tuned.settings, strict=True))
     there = of_shared_seeds({run: records[run] for run in tuned.runs if run in records})
     level = {
@@ -69,7 +69,8 @@ def _with_chosen_runs(
 def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
     """Each method's level, the best first, and its differences to the others; see `vsepp.reporting.groups`.
 
-    `methods`: label → a record per seed, of the seeds that all have; where there are none, two are compared on those that both have.
+    `methods`: label → a record per seed. Methods are compared on the seeds that all have; without such seeds, each pair
+    on the seeds that both have.
     """
     shared = of_shared_seeds(methods)
     values = {

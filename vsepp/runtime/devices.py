@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 log = logging.getLogger("vsepp")
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is not that of another.
+# Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is not GPU 0 of another.
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 SECONDS_BETWEEN_TRIES = 1.0
 
 
 def process_rank() -> int:
-    """Number of this process among those that `torchrun` started; 0 without it."""
+    """Number of this process among the processes that `torchrun` started; 0 without it."""
     return int(os.environ.get("RANK", 0))
 
 
 def local_rank() -> int | None:
-    """Number of this process among those that `torchrun` started on this machine; `None` without it."""
+    """Number of this process among the processes that `torchrun` started on this machine; `None` without it."""
     number = os.environ.get("LOCAL_RANK")
     return None if number is None else int(number)
 
@@ -134,7 +134,7 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
 
     logged = False
     while True:
-        # Only one process looks at a time, so that what it sees still holds when it takes its part.
+        # Only one process looks at a time, so that the room that it sees is still there when it takes its part.
         with FileLock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
             taken = {gpu: sum(holders[gpu].values()) for gpu in gpus}
@@ -153,12 +153,12 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
 
 
 def _lock_name(gpu: str, process: object, share: object) -> str:
-    """Lock of a process on a GPU, of which it takes 1/`share`; some names of parts of a GPU have slashes."""
+    """Name of the lock of a process that takes 1/`share` of a GPU; some names of parts of a GPU have slashes."""
     return f"gpu-{gpu.replace('/', '_')}.{process}.{share}.lock"
 
 
 def _holders(folder: Path, gpu: str) -> dict[int, Fraction]:
-    """Process → its part of a GPU, of those that hold a lock now; what others left is removed."""
+    """Process → its part of a GPU, for the processes that hold a lock now; locks that others left are removed."""
     from filelock import FileLock, Timeout
 
     parts = {}

@@ -23,7 +23,7 @@ _PROCESSES = Path("/proc")
 
 
 def output_folder(folder: Path) -> Path:
-    """Make a folder that results are written to; give it.
+    """Make a folder that results are written to; return it.
 
     Raises
     ------
@@ -53,10 +53,10 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def partial_path(path: Path) -> Path:
-    """Path beside `path` for what is not whole yet.
+    """Path beside `path` for unfinished content.
 
-    Each process has its own: two processes that make one artefact must not write to the same file. What processes of this
-    machine left that were killed is removed.
+    Each process has its own: two processes that make one artefact must not write to the same file. Leftovers of
+    killed processes of this machine are removed.
     """
     here = f".{path.name}.{os.uname().nodename}"
     for left in path.parent.glob(f"{glob.escape(here)}.*.part"):

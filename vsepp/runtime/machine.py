@@ -34,7 +34,7 @@ def use_machine(
     threads
         CPU threads of tensor operations; torch's own choice by default.
     job
-        Step and output, for the log of those that wait for its GPU.
+        Step and output, for the log while this job waits for a GPU.
 
     Returns
     -------
@@ -67,9 +67,9 @@ def _keep_freed_memory() -> None:
     """Tell glibc to keep what tensors free, up to two gigabytes, instead of returning it to the kernel at once.
 
     Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's time, and a
-    quarter to a third of that of an encoder in fp32.
+    quarter to a third of the time of an encoder in fp32.
     """
-    m_trim_threshold, m_mmap_threshold = -1, -3  # of malloc.h
+    m_trim_threshold, m_mmap_threshold = -1, -3  # constants of malloc.h
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):  # another libc

@@ -47,7 +47,7 @@ def out_of_memory_explained(what: str) -> Iterator[None]:
 
 
 def _memory() -> tuple[str, str]:
-    """The device of this process, and in words its memory and what of it this process took."""
+    """The device of this process, and in words its memory and the part that this process took."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         free, total = torch.cuda.mem_get_info()

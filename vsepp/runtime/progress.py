@@ -44,7 +44,7 @@ def track(
     Parameters
     ----------
     items
-        Pieces of the work, in the order in which they are done.
+        Pieces of the work, in order.
     total
         How many units there are in all.
     what
@@ -54,7 +54,7 @@ def track(
     each
         Units of an item, such as the images of a chunk; the last item may have fewer.
     level
-        Of the log lines.
+        Level of the log lines.
     """
     done = 0
     with track_amount(total, what, unit, level=level) as advance:
@@ -82,7 +82,7 @@ def track_amount(
     done
         Units that were done before.
     level
-        Of the log lines.
+        Level of the log lines.
     """
     # The first process of a run shows a bar; the others log only warnings.
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
@@ -140,7 +140,7 @@ def duration_text(seconds: float) -> str:
 
 def peak_memory() -> int:
     """The most memory that this process has taken since it was started, in bytes."""
-    # Linux counts into `getrusage` what a process had before it became this program: the memory of the one that started it.
+    # On Linux, `getrusage` also counts memory from before this program was executed: of the process that started it.
     with suppress(OSError):
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
@@ -157,7 +157,7 @@ def bytes_text(count: float) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
-    """Lines of a table; `align` says `l` or `r` of each column."""
+    """Lines of a table; `align` has `l` or `r` for each column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

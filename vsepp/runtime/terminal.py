@@ -22,12 +22,12 @@ from vsepp.runtime.progress import PROGRESS
 SECONDS_BETWEEN_LOOKS = 10.0
 _WARNINGS_OF_A_JOB = 3
 _CLOCK_SECONDS = 0.1
-"""By which a file may look older than it is."""
+"""Seconds by which a file may look older than it is."""
 _LINE = re.compile(rf"\d\d:\d\d:\d\d ({logging.getLevelName(PROGRESS)}|WARNING|ERROR) (.+)")
 
 
 def as_started() -> str:
-    """What a printed command begins with, so that it can be pasted where the present one was given: `uv run `, or nothing."""
+    """Prefix of a printed command, `uv run ` or nothing, so that it can be pasted where the present command was given."""
     return "uv run " if "UV" in os.environ else ""
 
 
@@ -36,7 +36,7 @@ class _Job:
     message: str
     log: Path
     began: float
-    """By the clock of files, which tells the log of an earlier call from this one's."""
+    """Start, in seconds as times of files are: it tells the log of an earlier call from the log of this call."""
     bytes_read: int = 0
     warnings: int = 0
 
@@ -58,13 +58,13 @@ class JobLogs(logging.Handler):
     def __init__(self, show: Callable[[str], None]) -> None:
         super().__init__()
         self.failed: dict[int, str] = {}
-        """Job id → what the job was to make, the last line of its log, and where that is."""
+        """Job id → its message, the last line of its log, and the path of the log."""
         self._show = show
         self._at_work: dict[int, _Job] = {}
         threading.Thread(target=self._watch, daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take note of an event; what goes wrong here is printed, and stops no workflow."""
+        """Take note of an event; errors here are printed, and stop no workflow."""
         event = vars(record)
         try:
             match str(event.get("event")):
@@ -124,7 +124,7 @@ def _new_lines(job: _Job) -> list[tuple[str, str]]:
 
 
 def _failure(message: str, said: str, logs: Sequence[str], began: float) -> str:
-    """A job, the first line of what a cluster says of it, and the last line of each log that is not of an earlier call."""
+    """A job's message, the first line of a cluster's message, and each log's path, with its last line if it is of this call."""
     lines = [message, *(f"    {line}" for line in said.splitlines()[:1])]
     for log in logs:
         with suppress(OSError):
@@ -141,7 +141,7 @@ def failure_text(failed: Mapping[int, str]) -> str:
     Parameters
     ----------
     failed
-        Of `JobLogs`.
+        `failed` of `JobLogs`.
     """
     if not failed:
         return "It was stopped. To go on, give the same command again"

@@ -34,7 +34,7 @@ def in_processes(
     Yields
     ------
     tuple
-        Number of a call, from 0, and what it returned, in order of completion.
+        Number of a call, from 0, and its result, in order of completion.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def in_processes(
     # Spawned: a fork of a process that has threads (PyTorch's, Arrow's) can hang.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(workers, len(items)), context, initializer=_begin) as pool:
-        # Processes start here, without Ctrl-C: this one is stopped by it, and ends them.
+        # Processes start here with Ctrl-C blocked: it stops this process, which ends them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         numbers = {pool.submit(call, *arguments): number for number, arguments in enumerate(items)}
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -66,7 +66,7 @@ def in_processes(
 
 
 def _begin() -> None:
-    """Set a new process up: its messages look like those of the first one, and it ends with that one."""
+    """Set a new process up: its messages look like its parent's, and it ends with its parent."""
     configure_logging()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

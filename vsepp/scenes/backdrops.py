@@ -19,7 +19,7 @@ def backdrop(ground: str, sky: str, size: tuple[int, int], rng: np.random.Genera
     Parameters
     ----------
     ground, sky
-        Of `vsepp.scenes.world.GROUNDS` and `SKIES`.
+        Names from `vsepp.scenes.world.GROUNDS` and `SKIES`.
     size
         Width and height, pixels.
     rng

@@ -166,7 +166,7 @@ class _Speaker:
 
 
 def _side(scene: Scene, one: Thing, other: Thing) -> str:
-    """On which side of the other object the one lies, by the longer of the two distances."""
+    """Side of `other` on which `one` lies, by the longer of the two distances."""
     right, down = (one.x - other.x) * scene.width, (one.y - other.y) * scene.height
     if abs(right) > abs(down):
         return "right" if right > 0 else "left"

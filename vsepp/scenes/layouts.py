@@ -135,7 +135,7 @@ def _draw_chunk(photographs: list[Photograph], root: Path, settings: Difficulty)
 def _write_coco(
     root: Path, photographs: list[Photograph], captions: list[list[str]], rng: np.random.Generator
 ) -> None:
-    """Write `captions_{train,val}2014.json`, whose rows are in no order, and `dataset_coco.json`."""
+    """Write `captions_{train,val}2014.json`, with rows in random order, and `dataset_coco.json`."""
     count = sum(map(len, captions))
     ids = rng.choice(np.arange(1, 3 * count), size=count, replace=False).tolist()
     entries = [
@@ -174,7 +174,7 @@ def _write_coco(
 def _entries(
     photographs: list[Photograph], captions: list[list[str]], ids: Iterable[int]
 ) -> list[dict[str, Any]]:
-    """Karpathy's records of images, whose captions take the ids one after another."""
+    """Karpathy's records of images; their captions take the ids one after another."""
     remaining = iter(ids)
     entries = []
     for row, (photograph, texts) in enumerate(zip(photographs, captions, strict=True)):

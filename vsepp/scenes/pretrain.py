@@ -70,7 +70,7 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
     spec
         Images, schedule and seed.
     out
-        Folder that it is saved in.
+        Folder that the encoder is saved in.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def render_scene(scene: Scene, rng: np.random.Generator, settings: Difficulty) -
 
 
 def partner_colour(colour: np.ndarray) -> np.ndarray:
-    """Second colour of a texture: a lighter shade of a dark colour, a darker one of a light colour.
+    """Second colour of a texture: a lighter shade of a dark colour, a darker shade of a light colour.
 
     The name of the colour stays true of the whole object.
     """
@@ -97,7 +97,7 @@ def finish(canvas: Image.Image, rng: np.random.Generator, noise: float) -> np.nd
 def _masks(
     shape: str, scale: float, angle: float, offset: tuple[float, float], side: int
 ) -> tuple[Image.Image, Image.Image]:
-    """Mask of the whole shape, and of what lies inside its outline."""
+    """Mask of the whole shape, and mask of the area inside its outline."""
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     whole = Image.new("L", (side, side), 0)
     draw = ImageDraw.Draw(whole)
@@ -150,7 +150,7 @@ def _radial(radius: np.ndarray | float, turn: np.ndarray = _TURN) -> np.ndarray:
 
 
 def _regular(corners: int, *radii: float) -> np.ndarray:
-    """Regular polygon, or a star, whose outer and inner corners have two radii."""
+    """Regular polygon; with two radii, a star with outer and inner corners."""
     count = corners * len(radii)
     return _radial(np.resize(radii, count), np.arange(count) * 2.0 * np.pi / count)
 
@@ -162,7 +162,7 @@ def _heart() -> np.ndarray:
 
 
 def _moon() -> np.ndarray:
-    """Outer arc of one circle, then back along the arc of a smaller one beside it."""
+    """Outer arc of one circle, then back along the arc of a smaller circle beside it."""
     outer = np.linspace(np.radians(40), np.radians(320), 30)
     inner = np.linspace(np.radians(305), np.radians(55), 24)
     body = np.stack([np.cos(outer), np.sin(outer)], axis=1)

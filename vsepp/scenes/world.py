@@ -62,7 +62,7 @@ def sample_split(rng: np.random.Generator, count: int, side: int, settings: Diff
     """Draw the scenes of one split.
 
     Some are near-duplicates: an earlier scene of the same split with one attribute changed. They are the hard
-    negatives of the corpus; no scene repeats one of another split.
+    negatives of the corpus; no scene repeats a scene of another split.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 """Similarities of image and caption embeddings: one module each, found by name (`vsepp.components`).
 
-A similarity is a function of embeddings, whose last dimension is that of the joint space; larger means more similar:
+A similarity is a function of embeddings; their last dimension is the joint space, and a larger value means more similar:
 
     score(images, captions, options) -> s(image, caption)
 
 It broadcasts over the other dimensions and uses operations that NumPy and torch share (`namespace`), since it serves
 training and ranking on a CPU or GPU. It sums over the last dimension, but not by a matrix product: equal pairs must have
-equal scores, wherever in an array they are. `options` is the module's `Options`, a frozen dataclass whose defaults are the
-paper's. Besides `score` and `Options` a module may define
+equal scores, wherever in an array they are. `options` is the module's `Options`, a frozen dataclass with the paper's
+defaults. Besides `score` and `Options` a module may define
 
 - `CITATION`: the source of the similarity;
 - `matrix(images, captions, options)`: `scores[image, caption]` of tensors `(n, d)` and `(m, d)`, if there is a faster way

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-# Largest temporary, in elements: small enough for a CPU's cache, large enough for few launches on a GPU. It is a quarter of
-# the 128 × 128 × 1024 of a batch, which are never held at once.
+# Largest temporary, in elements: small enough for a CPU's cache, large enough for few launches on a GPU. On a GPU it is a
+# quarter of the 128 × 128 × 1024 elements of a batch, which are never held at once.
 TILE_ON_CPU = 1 << 19
 TILE_ON_GPU = 1 << 22
 

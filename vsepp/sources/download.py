@@ -18,7 +18,7 @@ log = logging.getLogger("vsepp")
 
 
 def fetch(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
-    """Download and verify a file, or verify the one that is already there.
+    """Download and verify a file, or verify the file that is already there.
 
     After a failure or a kill, what was received stays in a state folder beside the target, and the next call resumes from it.
     If several processes want the same file, one fetches it and the others wait. The facts are also written to

@@ -1,4 +1,4 @@
-"""The checksum that a file must have: the published one, or the one that its first download recorded."""
+"""The checksum that a file must have: published, or recorded at its first download."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEADER = """\
 
 @dataclass(frozen=True, config=STRICT)
 class Recorded:
-    """What the first download of a file recorded."""
+    """Record of the first download of a file."""
 
     sha256: Sha256
     size: Annotated[int, Field(ge=0, strict=True)]
@@ -48,7 +48,7 @@ class ExpectedSum:
     """The checksum that a file must have."""
 
     sha256: str | None
-    """`None` before the first download of a file for which none is published."""
+    """`None` before the first download of a file without a published checksum."""
     verified: str
     """`published`, `recorded before` or `recorded first time`."""
     basis: str = ""
@@ -112,7 +112,7 @@ def fault_of(source: SourceSpec, file: Path, facts: dict[str, Any], expected: Ex
 def write_facts(
     source: SourceSpec, target: Path, facts: dict[str, Any], expected: ExpectedSum, lock: Path
 ) -> None:
-    """Write the manifest of a verified file beside it, before the file where that is new; record a first checksum."""
+    """Write the manifest of a verified file beside it, for a new file before the file itself; record a first checksum."""
     if expected.sha256 is None:
         _record(source, facts, lock)
     write_text(sidecar_path(target), json.dumps(facts, indent=1, sort_keys=True) + "\n")

@@ -28,7 +28,7 @@ RETRIES = Retry(
     retry_after_max=120,
     raise_on_status=False,
 )
-"""How often a request is sent again that finds no connection or a busy server; at most 2 minutes are waited."""
+"""Retries of a request that finds no connection or a busy server; each waits at most 2 minutes."""
 
 
 class Refused(Exception):
@@ -41,7 +41,7 @@ class Partial:
     Attributes
     ----------
     source
-        What is expected.
+        The file that is expected.
     file
         The bytes.
     """
@@ -124,7 +124,7 @@ class Partial:
             return True
 
     def _begin(self, response: requests.Response, url: str, position: int) -> int | None:
-        """Check the head of a response and discard what its body repeats; bytes of the whole file, if known."""
+        """Check the head of a response and discard bytes that its body repeats; return the whole file's size, if known."""
         status, headers = response.status_code, response.headers
         part = headers.get("Content-Range", "")
         if status == 200:  # the server ignores ranges, or the file has changed

@@ -1,7 +1,8 @@
 """The steps, one module each: what is made, from what, how, and how large it is.
 
-A module below declares `STEP`; there is no list of them. A step with `rows` can also be made in parts (`vsepp.steps.part`). The rules of the workflow call `vsepp make KIND`. Declarations
-are read at every start, so a step imports what it computes with inside of its `run`.
+A module below declares `STEP`; there is no list of steps. A step with `rows` can also be made in parts (`vsepp.steps.part`).
+The rules of the workflow call `vsepp make KIND`. Declarations are read at every start, so a step imports the modules that it
+computes with inside its `run`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Embeddings → how many items score above the correct ones, of a range of the images: what several jobs share of a ranking."""
+"""Embeddings → number of items that score above the correct items, for a range of the images: several jobs share a ranking."""
 
 from __future__ import annotations
 

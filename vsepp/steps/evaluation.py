@@ -31,7 +31,7 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     for evaluation in evaluate_run(spec, inputs, out, device, job.raw):
         print(evaluation)
     if spec.run.model.matcher is None:
-        (job.output / LISTS).unlink(missing_ok=True)  # of another model that was evaluated there before
+        (job.output / LISTS).unlink(missing_ok=True)  # left by another model that was evaluated there before
     return facts
 
 

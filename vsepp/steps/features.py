@@ -27,7 +27,7 @@ def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 def open_pass(
     spec: EncoderSpec, inputs: Inputs, job: Job, kind: str, *, grid: bool = False
 ) -> tuple[Any, Any, Any, Facts]:
-    """What a pass of a frozen encoder takes: the device, the images, the encoder; and the facts."""
+    """Inputs of a pass of a frozen encoder: the device, the images, the encoder; and the facts."""
     from vsepp.data.store import open_store
     from vsepp.features.crops import place_images, place_of_images
     from vsepp.models.encoder import load_encoder

@@ -1,4 +1,4 @@
-"""What figures draw of losses."""
+"""Losses → the numbers that figures draw of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEP = Step(
     run,
     title="figure data",
     phase="results",
-    # Of `<paper>/<figure>`, among the evaluations, which DVC keeps.
+    # The name is `<paper>/<figure>`; the folder lies among the evaluations, which DVC keeps.
     folder="results/{preset}/{variant}/evaluations/figures/{name}",
     modules=(),
     components=lambda spec: [("figure", spec.kind.name), *(("loss", loss.name) for loss in spec.losses)],

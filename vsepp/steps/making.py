@@ -30,7 +30,7 @@ def make(
 ) -> None:
     """Make an artefact.
 
-    Of several processes that `torchrun` started, the first one locks, writes and records.
+    Among several processes that `torchrun` started, the first process locks, writes and records.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def make(
             nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))
             step.run(spec, inputs, nothing, Job(output, nothing, raw, **options))
             return
-        # A new folder is made when it is filled: Snakemake takes an empty one, of a step whose rule was given up, as made.
+        # A new folder is made when it is filled: Snakemake takes an empty folder, left by a rule that was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
         state, digests = output, None
         if step.resumes:

@@ -1,4 +1,4 @@
-"""A range of the shards of an artefact: what one of several jobs makes, of each kind whose rows are made independently."""
+"""A range of an artefact's shards, which one of several jobs makes, for each kind whose rows are made independently."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def part_of(step: Step) -> Step:
         files=(MANIFEST,),
         resumes=True,
         rows=None,
-        # The whole counts them.
+        # Counted with the whole artefact.
         size=lambda _spec, _corpus: 0,
         work=lambda _spec, _corpus: (),
         label=None,
@@ -46,7 +46,7 @@ def part_of(step: Step) -> Step:
 
 
 def _make_shards(step: Step, whole: Any, spec: PartSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Make shard by shard; those that were finished before a kill are kept."""
+    """Make shard by shard; shards that were finished before a kill are kept."""
     assert step.rows
     rows = step.rows(whole, inputs)
     shards = math.ceil(rows / spec.items)

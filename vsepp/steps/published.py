@@ -1,4 +1,4 @@
-"""The features that the authors published with their captions → those of a corpus's images."""
+"""The features that the authors published with their captions → the features of a corpus's images."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STEP = Step(
     files=("features.npy",),
     rows=rows,
     takes=("threads",),
-    # How many there are is unknown before they are read.
+    # The number of features is unknown before they are read.
     size=lambda spec, corpus: None,
     label=lambda spec: "",
 )

@@ -23,7 +23,7 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
-    """The model's, and the encoder where it is part of it."""
+    """Components of the model, and the encoder where it is part of the model."""
     family = [spec.encoder.component] if spec.live_encoder else []
     return [*spec.model.components, *family]
 

@@ -15,7 +15,7 @@ def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.reporting.pages import write_report
 
     print(write_report(spec, out, job.output))
-    (job.output / PDF).unlink(missing_ok=True)  # of an earlier report
+    (job.output / PDF).unlink(missing_ok=True)  # left by an earlier report
     files = (path for path in out.rglob("*") if path.is_file())
     return {FILES: sorted(path.relative_to(out).as_posix() for path in files)}
 

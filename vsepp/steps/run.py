@@ -18,7 +18,7 @@ from vsepp.steps.sizes import (
     text_dims,
 )
 
-# What encoding a split reads besides the model.
+# Inputs that encoding a split reads besides the model.
 ENCODING = {
     "corpus": Role("folder of the corpus"),
     "tokens": Role("folder of the word ids"),
@@ -27,7 +27,7 @@ ENCODING = {
     "encoder": Role("folder of the encoder's weights before training", optional=True),
     "caption_states": Role("folder of the states of all captions, for a frozen text encoder", optional=True),
 }
-# Not the history, which also holds seconds, by which two equal trainings differ.
+# Not the history: it also holds seconds, which differ between two equal trainings.
 FILES = ("model.safetensors", "vocabulary.json")
 
 
@@ -55,15 +55,15 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
                 checkpoint_seconds=job.checkpoint_seconds,
                 group=group,
             )
-    # With it the folder can be used by itself, on captions of one's own.
+    # With the vocabulary the folder can be used by itself, on captions of one's own.
     Vocabulary.read(inputs["tokens"]).write(out)
     if group.first:
-        (job.output / LOSS_FILE).unlink(missing_ok=True)  # of another loss that was trained there before
+        (job.output / LOSS_FILE).unlink(missing_ok=True)  # left by another loss that was trained there before
     return {**facts, **trained, "data_on": data.data_on}
 
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
-    """The model's, the loss, and the encoder where it runs inside the training."""
+    """Components of the model and of its training, and the encoder where it runs inside the training."""
     runs_encoder = spec.reads in ("inline", "live")
     return [*spec.components, *([spec.encoder.component] if runs_encoder else [])]
 

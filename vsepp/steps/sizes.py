@@ -1,4 +1,4 @@
-"""How much there is of what a corpus or a model holds: images, captions, steps, numbers.
+"""Sizes of corpora and models: images, captions, steps, weights.
 
 An unknown number is `None`, never a guess.
 """
@@ -50,20 +50,20 @@ def pairs_embedded(spec: RunSpec, pairs: int | None) -> int | None:
 
 
 def encoder_size(encoder: EncoderSpec) -> tuple[int | None, int | None]:
-    """D_φ and the numbers in its weights, as its family says of the network; unknown where it does not."""
+    """D_φ and the number of weights, as the encoder's family declares for the network; unknown where it does not."""
     family, _, network = encoder.architecture.partition("/")
     return describe("image encoder", family).constants.get("SIZES", {}).get(network, (None, None))
 
 
 def text_dims(model: ModelSpec) -> tuple[int, int] | None:
-    """Sizes of a word and of the state, D_ψ; `None` of a text encoder that has other options."""
+    """Sizes of a word and of the state, D_ψ; `None` for a text encoder that has other options."""
     options = describe("text encoder", model.text.name).options(**model.text.options)
     dims = getattr(options, "word_dim", None), getattr(options, "dim", None)
     return None if None in dims else dims  # type: ignore[return-value]
 
 
 def model_numbers(spec: RunSpec) -> int | None:
-    """Numbers in a run's model, a GRU assumed; the vocabulary's size is assumed too."""
+    """Number of weights of a run's model; a GRU and the size of the vocabulary are assumed."""
     (features, encoder), model, dims = encoder_size(spec.encoder), spec.model, text_dims(spec.model)
     if features is None or encoder is None or dims is None:
         return None

@@ -67,7 +67,7 @@ def work(spec: StoreSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
 
 
 def label(spec: StoreSpec) -> str:
-    """Its size."""
+    """Side of the images, and whether they keep their aspect."""
     return f"{spec.side} pixels{'' if spec.resize == 'squash' else ', aspect kept'}"
 
 

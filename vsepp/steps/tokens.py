@@ -72,7 +72,7 @@ def _given_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabul
 
 
 def name(spec: VocabularySpec, inputs: Artefacts, label: str) -> str:
-    """The corpus, the splits whose words are counted, and how often a word must occur; or whose pieces of words."""
+    """The corpus, the splits whose words are counted, and how often a word must occur; or the file of pieces of words."""
     corpus = inputs["captions"].name
     if spec.kind == PIECES:
         return f"{corpus}-{spec.kind}-{spec.file.replace('/', '-') or 'minilm'}"

@@ -25,7 +25,7 @@ class StepPairs:
     pairs: np.ndarray
     """int64 `(n,)`, indices of training pairs; no pair twice."""
     queries: int
-    """How many of them are queries, from the first."""
+    """Number of pairs, from the first, that are queries."""
     negatives: np.ndarray | None
     """int64 `(m,)`, positions in `pairs` from which negatives are taken; `None`: all."""
 

@@ -57,7 +57,7 @@ class TrainingData:
     eval_inputs: ImageInputs
     validation: SplitRows
     data_on: dict[str, str]
-    """What is read in every step → `device` or `mapped`."""
+    """Data that every step reads → its place, `device` or `mapped`."""
     encoder_folder: Path | None = None
     """Folder of the encoder's weights, if it runs inside the model."""
 

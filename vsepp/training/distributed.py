@@ -1,8 +1,8 @@
 """One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli make run …`.
 
 Every process embeds its share of each batch's pairs and gets the embeddings of the others, so each has the loss of the whole
-batch. Its gradient reaches the parameters through the process's own share; the sum over the processes is that of a single
-process on the same batch.
+batch. The loss's gradient reaches the parameters through the process's own share; summed over the processes, it is the gradient
+of a single process on the same batch.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class ProcessGroup:
     """The processes that train a run together. A single process exchanges nothing, and no value changes."""
 
     rank: int = 0
-    """Number of this process."""
+    """Number of this process, from 0."""
     size: int = 1
-    """How many processes there are."""
+    """Number of processes."""
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that validates, writes and reports."""
+        """Whether this process validates, writes and reports."""
         return self.rank == 0
 
     def share(self, pairs: int) -> np.ndarray:
-        """Positions int64 `(n,)` of the pairs of a batch that this process loads and embeds, as many as every other.
+        """Positions int64 `(n,)` of the pairs of a batch that this process loads and embeds, as many as every other process.
 
         The last pair is repeated where processes do not divide the batch; `gather` drops these embeddings.
         """
@@ -54,7 +54,7 @@ class ProcessGroup:
     def gather(
         self, images: torch.Tensor, captions: torch.Tensor, pairs: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Embeddings of a whole batch from those of each process's share; this process's own have a gradient.
+        """Gather the embeddings of a whole batch from all processes' shares; only this process's own have a gradient.
 
         Parameters
         ----------

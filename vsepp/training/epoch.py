@@ -51,7 +51,7 @@ def learning_rate(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> 
 
 
 def loss_factor(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
-    """Factor of the loss in a step; arguments as of `learning_rate`."""
+    """Factor of the loss in a step; arguments as for `learning_rate`."""
     return _warmup(schedule, epoch, step, steps) if schedule.warmup_of == "loss" else 1.0
 
 
@@ -63,7 +63,7 @@ def _warmup(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
 
 
 def _warmup_steps(schedule: ScheduleSpec, steps: int) -> tuple[int, int]:
-    """The first step of the warm-up and the first one after it, counted over the whole training."""
+    """The first step of the warm-up and the first step after it, counted over the whole training."""
     first = schedule.encoder_frozen_epochs * steps
     return first, first + round(schedule.warmup * schedule.epochs * steps)
 
@@ -224,7 +224,7 @@ def _if_collapsed(training: Training, inputs: StepInputs) -> float:
     """Loss of the step if all scores were equal; the same for all batches of one size in an epoch.
 
     With MH it is 2 × margin per query: the loss stays there once a model has collapsed, where no negative is harder
-    than another. Other losses depend on what the scores are: here the mean score of the last validation.
+    than another. With other losses it depends on the score: here the mean score of the last validation.
     """
     known, batch = training.so_far.collapsed_losses, inputs.batch
     size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))

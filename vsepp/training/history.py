@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vsepp.runtime.files import csv_text, write_text
 
-# A model has collapsed if an epoch's mean loss is this close (relatively) to that of equal scores, scores differ by
+# A model has collapsed if an epoch's mean loss is this close (relatively) to the loss of equal scores, scores differ by
 # this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
 # same value while scores are close together and the model learns to rank.
 COLLAPSED_LOSS = 0.01
@@ -39,7 +39,7 @@ class EpochRecord:
     pairs_per_second: float
     """Queries per second of training, without validation."""
     collapsed: int
-    """1 if its scores are nearly equal, and its loss that of equal ones; see `is_collapsed`."""
+    """1 if its scores are nearly equal, and its loss is near the loss of equal scores; see `is_collapsed`."""
 
 
 def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:

@@ -54,16 +54,16 @@ def train(
     data
         Pairs, features and validation split, from `load_training_data`.
     out
-        Folder of the results: `model.safetensors` (weights of the best epoch, without those of a frozen
-        encoder), `history.csv`, `config.json` (the run's spec).
+        Folder of the results: `model.safetensors` (weights of the best epoch, without a frozen encoder's
+        weights), `history.csv`, `config.json` (the run's spec).
     state
         Working folder that survives a kill, of this run, code and inputs only. The caller removes it.
     device
         Where to compute.
     folders
-        Role → folder of what the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
-        from, with a new optimiser; `text_weights` the file of weights that its text encoder starts from; the others are for losses
-        that read artefacts.
+        Role → folder of an artefact that the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
+        from, with a new optimiser; `text_weights` is the file of weights that the text encoder of a run without `init_from` starts from;
+        the other roles are for losses that read artefacts.
     checkpoint_seconds
         Time between two checkpoints; see `Checkpoints`.
     group

@@ -19,20 +19,23 @@ FLOOR = 1e-5
 
 @dataclass(frozen=True)
 class Draws:
-    """What the n pairs of a step are drawn by, a function of (draw, epoch, caption id), so that a resumed training draws the same."""
+    """Rows and uniform numbers that decide which negatives are drawn for the n pairs of a step.
+
+    The numbers are a function of (draw, epoch, caption id), so that a resumed training draws the same.
+    """
 
     image_rows: torch.Tensor
     """int64 `(n,)`, each pair's row of the images table."""
     captions: torch.Tensor
-    """float64 `(n,)`, uniform in [0, 1): by which each image is given a caption."""
+    """float64 `(n,)`, uniform in [0, 1): decides each image's drawn caption."""
     images: torch.Tensor
-    """The same, by which each caption is given an image."""
+    """The same: decides each caption's drawn image."""
 
     @classmethod
     def of(
         cls, image_rows: np.ndarray, caption_ids: np.ndarray, draw: int, epoch: int, device: torch.device
     ) -> Draws:
-        """Of pairs, by the rows of their images and the ids of their captions, `(n,)` each."""
+        """Make the draws of pairs from their images' rows and their captions' ids, `(n,)` each."""
         keys = keys_of(caption_ids, draw, epoch)
         numbers = (uniform(keys, which) for which in (_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION))
         return cls(*(upload(values, device) for values in (image_rows, *numbers)))
@@ -49,15 +52,15 @@ def matching_loss(
     Parameters
     ----------
     model
-        Has a matcher.
+        A model with a matcher.
     images, captions
         Vectors and states of the n pairs of a step.
     scores
-        `(n, n)`, `scores[image, caption]`: the larger, the more often drawn; they get no gradient.
+        `(n, n)`, `scores[image, caption]`: the larger a score, the more often its pair is drawn; scores get no gradient.
     draws
-        Of the n pairs.
+        Draws of the n pairs.
     queries
-        How many pairs are queries, from the first.
+        Number of pairs, from the first, that are queries.
     """
     options = model.matcher_options
     sharp = scores.detach().double() / options.temperature
@@ -81,12 +84,12 @@ def matching_loss(
 def draw_negatives(
     scores: torch.Tensor, image_rows: torch.Tensor, uniforms: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Draw a candidate for each query with probability softmax(scores) + `FLOOR`, and 0 where it shows the query's own image.
+    """Draw a candidate for each query in proportion to softmax(scores) + `FLOOR`, but none of the query's own image.
 
     Parameters
     ----------
     scores
-        float64 `(queries, n)`, of the first of n pairs with all of them.
+        float64 `(queries, n)`, scores of the queries, the first of n pairs, with all n pairs.
     image_rows
         int64 `(n,)`.
     uniforms
@@ -95,7 +98,7 @@ def draw_negatives(
     Returns
     -------
     tuple[torch.Tensor, torch.Tensor]
-        Positions of the drawn ones, int64 `(queries,)`, and whether there was a candidate at all, bool `(queries,)`.
+        Positions of the drawn candidates, int64 `(queries,)`, and whether there was a candidate at all, bool `(queries,)`.
     """
     own = image_rows[: len(scores), None] == image_rows
     weights = (torch.softmax(scores, dim=1) + FLOOR).masked_fill(own, 0.0)

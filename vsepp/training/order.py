@@ -1,4 +1,4 @@
-"""In which order an epoch uses the pairs: a function of the seed and the epoch, of which any place can be asked for."""
+"""The order in which an epoch uses the pairs: a function of the seed and the epoch that gives the pair at any place."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Permutation:
         return self.order[places]
 
     def further(self, asked: np.ndarray, end: int, count: int, step: int) -> np.ndarray:
-        """Pairs int64 `(count,)` besides those of a step, no pair twice; all others where there are fewer.
+        """Pairs int64 `(count,)` besides a step's own pairs, no pair twice; all other pairs where there are fewer.
 
         Parameters
         ----------
         asked, end
-            The pairs of the step, and the place after theirs.
+            The pairs of the step, and the place after their last one.
         count
             How many.
         step
@@ -53,7 +53,7 @@ class WindowOrder:
     """An order in which neighbouring pairs stay near each other, computed place by place.
 
     Shards of neighbouring pairs come in a random order, and the pairs of some shards at a time, a window, are mixed. So a step reads
-    from a window or two, and there is no table of all pairs. Further pairs are the next ones.
+    from a window or two, and there is no table of all pairs. Further pairs are the next ones in the order.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class WindowOrder:
     shard, window
         Pairs of a shard, and shards of a window.
     order_seed, epoch
-        What the order is a function of.
+        Seed and epoch that the order is a function of.
     """
 
     def __init__(self, pairs: int, shard: int, window: int, order_seed: int, epoch: int) -> None:
@@ -70,7 +70,7 @@ class WindowOrder:
         self._seed = order_seed, epoch
         self._whole, self._rest = divmod(pairs, shard)
         self._shards = Bijection(max(self._whole, 1), _SHARDS, *self._seed)
-        # Where the shard of the pairs that are left over comes among the whole ones; behind all if there is none.
+        # Slot of the short shard, which holds the pairs left over, among the whole shards; behind them all if there is none.
         self._short = self._whole
         if self._rest:
             self._short = int(np.random.default_rng((_SHARDS, *self._seed)).integers(self._whole + 1))
@@ -95,20 +95,20 @@ class WindowOrder:
         return self.take((end + np.arange(min(count, self._pairs - len(asked)))) % self._pairs)
 
     def _slots(self, places: np.ndarray) -> np.ndarray:
-        """The how manieth shard each place lies in."""
+        """Slot of each place: index, in the order of the shards, of the shard that holds it."""
         start = self._short * self._shard
         behind = np.where(places < start + self._rest, self._short, (places - self._rest) // self._shard + 1)
         return np.where(places < start, places // self._shard, behind)
 
     def _starts(self, slots: np.ndarray) -> np.ndarray:
-        """First place of each of some shards."""
+        """First place of each of some slots."""
         return slots * self._shard - (self._shard - self._rest) * (slots > self._short)
 
 
 class Bijection:
     """A keyed order of the numbers below n without a table.
 
-    A Feistel network over the next power of four; what it maps to n or beyond is mapped again until it lies below n.
+    A Feistel network over the next power of four; a number that it maps to n or beyond is mapped again until it lies below n.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Size augmentation: a training step leaves out some of an image's vectors and of a caption's words (VSE∞, Section 4.3).
 
-What is left out is a function of (draw, epoch, caption id), as a random crop is, so that a training that was resumed sees the same.
+What is left out is a function of (draw, epoch, caption id), as a random crop is, so that a resumed training sees the same.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TrainCaptions = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 
 # Which uniform number of a caption is used for what; crops take the first ones.
 _OF_IMAGE, _FIRST_VECTOR, _FIRST_WORD, _FIRST_FATE, _FIRST_OTHER = 100, 1_000, 10_000, 20_000, 30_000
-# Of an image's uniform number, in VSE∞'s code: none of its cells are dropped up to it.
+# Bound of an image's uniform number, in VSE∞'s code: up to it, none of the image's cells are dropped.
 _NONE_UP_TO = 0.2
-# Of the words that are changed: masked, and replaced by another; the others are left out.
+# Shares of the changed words that are masked, and that are replaced by another word; the rest are left out.
 MASKED, REPLACED = 0.5, 0.1
 
 
@@ -41,7 +41,7 @@ def thinned_images(
     Parameters
     ----------
     inputs
-        All vectors; or crops for an encoder inside the model, which drops them from its grids.
+        All vectors; or crops for an encoder inside the model, where vectors are dropped from its grids.
     caption_ids
         int64 `(n_pairs,)`, of the training pairs.
     run
@@ -82,20 +82,20 @@ def thinned_captions(
 ) -> TrainCaptions:
     """A training's captions without the words that each step drops, or with these masked or replaced.
 
-    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, where these may be.
+    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, which may touch them.
 
     Parameters
     ----------
     tokens
         All captions of the corpus.
     captions
-        What the model reads of these: the same tokens, or their states.
+        The model's inputs for these captions: the same tokens, or their states.
     pairs, caption_ids
         int64 `(n_pairs,)`, rows and ids of the captions of the training pairs.
     run
         Its `size_augmentation` and `draw`.
     vocabulary
-        Of the tokens; with `mask` it has a token for hidden words.
+        The tokens' vocabulary; with `mask` it has a token for hidden words.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def thinned_captions(
 
 
 def _replacing(uniforms: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
-    """Tokens by their uniform numbers: of words all but the special ones, of pieces all, as in VSE∞'s code."""
+    """Tokens that uniform numbers choose: any word but the special tokens, or any piece, as in VSE∞'s code."""
     first, last = (0, 0) if vocabulary.kind == PIECES else (len(SPECIAL), 1)
     return first + (uniforms * (len(vocabulary) - first - last)).astype(np.int64)
 
@@ -151,13 +151,13 @@ def _uniforms(keys: np.ndarray, first: int, count: int) -> np.ndarray:
 
 
 def _one_at_least(kept: np.ndarray, there: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """What is kept `(n, k)`; of a row that would lose all that is there, the place with the largest draw, or the places of its word."""
+    """Kept places `(n, k)`; a row that would lose all its places keeps the one with the largest draw, or all places of that word."""
     none = there.any(axis=1, keepdims=True) & ~kept.any(axis=1, keepdims=True)
     last = np.where(there, draws, -1.0).max(axis=1, keepdims=True, initial=-1.0)
     return kept | (none & there & (draws == last))
 
 
 def _in_front(kept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Kept places of each row in their order, before others: int64 `(n, most)`, and their numbers, int64 `(n,)`."""
+    """Kept places of each row in their order, before others: int64 `(n, most)`, and how many are kept, int64 `(n,)`."""
     left = kept.sum(axis=1)
     return np.argsort(~kept, axis=1, kind="stable")[:, : left.max(initial=1)], left

@@ -26,11 +26,11 @@ class EpochSoFar:
     steps: int = 0
     """Steps taken."""
     loss: float = 0.0
-    """Sum over their queries."""
+    """Sum of the loss over the queries of these steps."""
     if_collapsed: float = 0.0
-    """The same if all scores were equal."""
+    """The same sum if all scores were equal."""
     seconds: float = 0.0
-    """Spent in this epoch before the checkpoint from which it was resumed."""
+    """Time spent in this epoch before the checkpoint from which it was resumed."""
     collapsed_losses: dict[tuple, float] = field(default_factory=dict)
     """Batch size → loss if all scores were equal, from the first batch of that size."""
 
@@ -47,12 +47,12 @@ class Training:
     optimiser: Optimiser
     checkpoints: Checkpoints
     group: ProcessGroup = ALONE
-    """The processes that train together; of the fields below, all but the first know only the history and the epoch so far."""
+    """The processes that train together; only the first keeps `mean_score`, `best` and `best_epoch` up to date."""
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
-    """The epoch after those in `history`."""
+    """The epoch after the last one in `history`."""
     mean_score: float = 0.0
-    """Mean score in the validation after the last epoch: what a model that has collapsed scores everything with."""
+    """Mean score in the validation after the last epoch: the score that a collapsed model gives to everything."""
     epoch_began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ def save(training: Training) -> None:
         "mean_score": training.mean_score,
         "best": training.best,
         "best_epoch": training.best_epoch,
-        # Dropout draws from it in legacy modes.
+        # Dropout draws from it: in an encoder's legacy modes, in BERT and in a matcher.
         "random": torch.get_rng_state(),
     }
     if training.device.type == "cuda":

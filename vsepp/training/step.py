@@ -22,7 +22,7 @@ from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
 
-# Pairs of a batch whose scores are held together, 67 MB in fp32. Those of more are computed some queries at a time, if the loss can.
+# Most pairs of a batch whose scores are held together, 67 MB in fp32. A larger batch is scored some queries at a time, if the loss can.
 TOGETHER = 4096
 
 
@@ -33,11 +33,11 @@ class RunLoss:
     function: Callable[[Any, Any, Batch], torch.Tensor]
     options: Any
     needs: tuple[str, ...]
-    """What it needs to know about the pairs: `image_rows`, `caption_rows`."""
+    """What the loss needs to know about the pairs: `image_rows`, `caption_rows`."""
     state: torch.nn.Module
     """Its own parameters and buffers; an empty module if it has none."""
     by_query: bool = False
-    """Whether it is a sum over queries, which may be summed part by part."""
+    """Whether the loss is a sum over queries, which may be summed part by part."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
@@ -48,7 +48,7 @@ class RunLoss:
         run
             The run's spec.
         folders
-            Role → folder of what the run reads; the state gets those that the loss names.
+            Role → folder of an artefact that the run reads; the state gets the folders of the loss's `READS`.
         device
             Where the run trains.
 
@@ -66,19 +66,19 @@ class RunLoss:
         return cls(module.loss, options, needs, state, getattr(module, "BY_QUERY", False))
 
     def __call__(self, scores: Any, batch: Batch) -> torch.Tensor:
-        """The loss of scores, `(n, n)` or those of some queries."""
+        """The loss of scores, `(n, n)` or the `QueryScores` of some queries."""
         return self.function(scores, self.options, batch)
 
     def of_large(self, pairs: int) -> bool:
-        """Whether a batch of so many pairs is too large for all its scores at once, and the loss can do with less."""
+        """Whether a batch of so many pairs is too large for all its scores at once, and the loss takes some queries at a time."""
         return self.by_query and pairs > TOGETHER
 
 
 @dataclass(frozen=True)
 class StepInputs:
-    """What a step reads: n pairs, of which the first are queries.
+    """Inputs of a step: n pairs; the first of them are queries.
 
-    If several processes train a run, `images`, `ids` and `lengths` are those of this process's share, the rest concerns
+    If several processes train a run, `images`, `ids` and `lengths` hold this process's share, the other fields are about
     all n pairs; see `vsepp.training.distributed`.
     """
 
@@ -92,7 +92,7 @@ class StepInputs:
     batch: Batch
     """What the loss needs to know about the pairs."""
     draws: Draws | None = None
-    """By what negatives are drawn for the model's matcher; `None` without one."""
+    """Decides the negatives drawn for the model's matcher; `None` without a matcher."""
 
 
 class Optimiser(Protocol):
@@ -138,8 +138,8 @@ def train_step(
 ) -> torch.Tensor:
     """Take one step and return its loss, a detached scalar on the model's device.
 
-    Where the model has a matcher, the gradient is also that of the matching loss, which is not in what is returned: so it stays
-    comparable with that of runs without a matcher, and with that of equal scores.
+    Where the model has a matcher, the gradient includes the matching loss's gradient. The returned loss leaves the matching loss
+    out, so it stays comparable with the loss of runs without a matcher, and with the loss of equal scores.
 
     Parameters
     ----------
@@ -152,11 +152,11 @@ def train_step(
     group
         The processes that take this step together.
     loss_factor
-        The gradient is that of the loss times this factor; what is returned is the loss.
+        The gradient is the loss's gradient times this factor; the returned value is the loss.
     bf16
         Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
     embedded_at_once
-        As of the schedule; not with a matcher.
+        As in the schedule; not with a matcher.
     """
     optimiser.zero_grad()
     with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
@@ -182,7 +182,7 @@ def train_step(
         with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
             total = value + matching_loss(model, *sets, scores, inputs.draws, queries)
     (loss_factor * total).backward()
-    # Each process has the loss of the whole batch: those of its own parameters are whole in each, and all are added.
+    # Each process has the whole batch's loss, so the gradient of the loss's own parameters is whole in each, and all are added.
     for own in loss.state.parameters():
         if own.grad is not None:
             own.grad /= group.size
@@ -195,9 +195,10 @@ def train_step(
 def _embedded_in_parts(
     model: JointEmbedding, inputs: StepInputs, size: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Embeddings of images and captions, of so many pairs at a time; those of a part are computed again when its gradient is.
+    """Embed images and captions, `size` pairs at a time; a part is embedded again when its gradient is computed.
 
-    The generators' states are kept and set again, so that dropout is the same both times; a device's is if a tensor on it is given.
+    The generators' states are kept and set again, so that dropout is the same both times; a device's state only if one of the
+    arguments is on that device.
     """
 
     def embedded(ids: torch.Tensor, lengths: torch.Tensor, *images: torch.Tensor) -> list[torch.Tensor]:

@@ -27,7 +27,7 @@ FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
 LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}
 """File → the lowest rating of a positive."""
 _LARGEST = 1 << 27
-"""Bytes that are read of a compressed file; the largest has 4 MB."""
+"""Most bytes that are read from a compressed file; the largest file has 4 MB."""
 _IDS = {
     "caption": re.compile(r"COCO_val2014:sentid:([0-9]{1,12})"),
     "image": re.compile(r"COCO_val2014_([0-9]{12})\.jpg"),
@@ -35,16 +35,16 @@ _IDS = {
 _KINDS = {"sits": ("caption", "image"), "sts": ("caption", "caption"), "sis": ("image", "image")}
 """File → what its two columns of ids hold."""
 _Rated = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Of the rows of a file: both ids, the rating, and whether it is of a caption and its own image."""
+"""Columns of a file's rows: both ids, the rating, and whether the pair is a caption and its own image."""
 
 
 def installed() -> Mapping[str, Path]:
-    """No package has its files."""
+    """Empty: no package has the files."""
     return {}
 
 
 def read(files: Mapping[str, Path]) -> Truth:
-    """The truth, of files by their role, as they are or compressed by gzip.
+    """The truth, from files by their role, as they are or compressed by gzip.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def read(files: Mapping[str, Path]) -> Truth:
 
 
 def _truth(rated: Mapping[str, _Rated]) -> Truth:
-    """The truth from what was rated in each file."""
+    """The truth, from the ratings of each file."""
     captions, images, ratings, own = rated["sits"]
     gallery = Gallery.of(images[own], captions[own])
     of_image: dict[int, list[int]] = {}
@@ -72,8 +72,8 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
         t2i=(asked, asking),
         t2t=_asking(*np.concatenate([alike["sts"], beside], axis=1)),
         i2i=_asking(*alike["sis"]),
-        # Of two of a kind either may ask. Of an image and a caption the image asks: with captions as queries simulated estimates
-        # spread less than those that are published.
+        # In a pair of one kind either item may ask. In a pair of an image and a caption the image asks: with captions as queries,
+        # simulated estimates spread less than the published ones.
         ratings={
             "sts": ("t2t", *_turned(*rated["sts"][:2]), np.tile(rated["sts"][2], 2)),
             "sis": ("i2i", *_turned(*rated["sis"][:2]), np.tile(rated["sis"][2], 2)),
@@ -83,18 +83,18 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
 
 
 def _turned(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pairs of two of a kind, and the same the other way round: `(2, n)`."""
+    """Pairs of one kind, and the same pairs the other way round: `(2, 2n)` from `(n,)` each."""
     return np.stack([np.r_[first, second], np.r_[second, first]])
 
 
 def _asking(first: np.ndarray, second: np.ndarray) -> IdPairs:
-    """Pairs of two of a kind, each of which asks for the other; once, however often they were rated."""
+    """Pairs of one kind, in which each item asks for the other; each pair once, however often it was rated."""
     asking, asked = np.unique(_turned(first, second), axis=1)
     return asking, asked
 
 
 def _ratings(path: Path, *kinds: str) -> _Rated:
-    """Both ids and the rating of each row, and whether it is of a caption and its own image."""
+    """Both ids and the rating of each row, and whether its pair is a caption and its own image."""
     expected = "the columns of a file of Crisscrossed Captions: two ids, agg_score, sampling_method"
     rows: list[tuple[int, int, float, bool]] = []
     with reading(path, expected):

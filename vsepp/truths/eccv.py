@@ -36,12 +36,12 @@ def installed() -> Mapping[str, Path]:
 
 
 def read(files: Mapping[str, Path]) -> Truth:
-    """The truth, of files by their role.
+    """The truth, from files by their role.
 
     Raises
     ------
     VseppError
-        If a file is no object of id → ids, or they do not fit each other.
+        If a file is no object of id → ids, or the files do not fit each other.
     """
     pairs = {role: _pairs(path) for role, path in files.items()}
     with reading(files["i2t"].parent, "the files of ECCV Caption; fetch them again"):

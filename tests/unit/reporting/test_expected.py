@@ -12,7 +12,7 @@ from vsepp.cli import main
 from vsepp.config.plan import expected_file
 from vsepp.errors import VseppError
 from vsepp.reporting.expected import (
-    METRICS,
+    SCORES,
     TIMES,
     Expected,
     counts,
@@ -62,7 +62,7 @@ def of(rows, run, metric="i2t_r1", seed=0):
 
 
 def test_values_are_set_for_each_run_seed_and_metric(rows):
-    assert len(rows) == len(LEVELS) * 3 * len(METRICS)
+    assert len(rows) == len(LEVELS) * 3 * len(SCORES)
     row = of(rows, "steady", seed=1)
     assert (row.expected, row.held_to, row.commit, row.cause) == (42, "tolerance", "abc", "")
 

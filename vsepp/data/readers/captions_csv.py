@@ -21,7 +21,7 @@ from vsepp.user_files import LARGEST_TEXT
 
 COLUMNS = ("image", "caption")
 EXIF_ORIENTATION = "applied"
-"""As their owner sees them; photographs of the papers are turned or not as `exif_orientation` says."""
+"""Pictures as their owner sees them; photographs of the papers are turned or not as `exif_orientation` says."""
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
@@ -33,7 +33,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        If a column is missing, if a row names no picture, or if a split is unknown or not that of the picture's other rows.
+        If a column is missing, if a row names no picture, or if a split is unknown or differs from the picture's other rows.
     """
     files = RawFiles(spec)
     file = files.read("captions", "captions.csv")
@@ -83,7 +83,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
 
 
 def _problem(row: dict[Any, Any], name: str, split: str, first_split: str, first_row: int) -> str | None:
-    """What is wrong with a row, whose picture was first listed with this split in this row."""
+    """What is wrong with a row, given the split and the row in which its picture was first listed."""
     if None in row:
         return "more cells than columns, is a caption with a comma not in quotes?"
     if not name:

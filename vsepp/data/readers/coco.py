@@ -44,8 +44,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed files; on a sentence id that COCO does not have, or has for another image; on a file name that is that
-        of another image.
+        On malformed files; on a sentence id that COCO does not have, or has for another image; on a file name that
+        belongs to another image.
     """
     options = components.options("reader", spec.reader)
     raw = RawFiles(spec)

@@ -33,8 +33,8 @@ def read(spec: CorpusSpec) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed lines, on a photograph's numbers that are not 0, 1, 2, … in this order, on a file of captions whose last
-        line has no end (the release's has one: it is cut), and on listed photographs without captions.
+        On malformed lines, on captions of a photograph that are not numbered 0, 1, 2, … in this order, on a caption file without
+        an end of its last line (the release has one, so the file is cut), and on listed photographs without captions.
     """
     files = RawFiles(spec)
     captions, where = _captions(files)

@@ -30,10 +30,10 @@ CAPTIONS_PER_IMAGE = 5
 
 
 def read(spec: CorpusSpec) -> RawCorpus:
-    """Read train, val (`dev`) and test (`testall`, where that is there).
+    """Read train, val (`dev`) and test (`testall`, where it exists).
 
-    An image's id is that of `_ids.txt`, or else `train-0`; its path is `train_ims.npy#0`: file and row of its feature, the first
-    of five if rows are repeated. A caption's id is its number over the three files, from 0.
+    An image's id comes from `_ids.txt`, or else is `train-0`; its path is `train_ims.npy#0`: file and row of its feature, the first
+    of five rows if they are repeated. A caption's id is its number over the three files, from 0.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
     Raises
     ------
     VseppError
-        Naming all files of the folder that are missing, or arrays that are malformed or whose rows differ in shape.
+        Naming all missing files of the folder, or arrays that are malformed or have rows of different shapes.
     """
     container = Container(role_path(spec, ROLE))
     kinds = ("ims.npy", "caps.txt")
@@ -126,7 +126,7 @@ def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
 
 
 def _named(images: list[CaptionedImage], file: RawFile) -> list[CaptionedImage]:
-    """Images of a split with their ids from the file of these."""
+    """Images of a split, with ids from the file of the split's ids."""
     ids = [line.strip() for line in lines_of(file.text())]
     blank = [f"line {row + 1}" for row, name in enumerate(ids) if not name]
     refuse(blank, f"{file.where}: lines without an id", "Expected one id a line.")

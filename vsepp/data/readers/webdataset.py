@@ -1,8 +1,8 @@
 """Shards as WebDataset has them and img2dataset writes them: tar archives of photographs with captions.
 
 Role: `shards`, a folder of `*.tar`. Files of one sample follow each other and differ only after the first dot of their names:
-`000000012.jpg`, `000000012.txt`. With `captions: parquet`, captions are those of the table beside each archive, `00000.parquet`.
-A sample whose `json` has `caption_ids`, as `vsepp export-tar` writes it, has the captions and the ids that stand there.
+`000000012.jpg`, `000000012.txt`. With `captions: parquet`, captions come from the table beside each archive, `00000.parquet`.
+If a sample's `json` has `caption_ids`, as `vsepp export-tar` writes it, captions and ids come from there.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _photographs(files: dict[str, list[str]]) -> list[str]:
 
 
 def _file(container: Container, files: dict[str, list[str]], kind: str, absent: bytes = b"") -> RawFile:
-    """A sample's file of a kind, or what is read where there is none."""
+    """A sample's file of a kind, or `absent` where there is none."""
     for name in files.get(kind, []):
         return RawFile(container.read(name, LARGEST_TEXT), container.where(name))
     return RawFile(absent, "")
@@ -125,7 +125,7 @@ def _split(key: str, noted: dict[str, Any], where: str, held_out: float) -> str:
 
 
 def _of_tables(folder: Path) -> dict[str, list[str]]:
-    """Captions of each key, of the tables beside the archives."""
+    """Captions of each key, from the tables beside the archives."""
     import pandas as pd
 
     found: dict[str, list[str]] = {}

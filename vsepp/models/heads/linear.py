@@ -19,9 +19,9 @@ class ImageHead(nn.Linear):
     feature_dim
         D_φ, size of the CNN's feature.
     spec
-        The model's.
+        The model's spec.
     options
-        It has none.
+        The head has none.
     """
 
     def __init__(self, feature_dim: int, spec: ModelSpec, options: Any = None) -> None:

@@ -32,7 +32,7 @@ class ImageHead(nn.Module):
     feature_dim
         D_φ, size of a region's feature.
     spec
-        The model's: A has a bias where `image_bias` says so; the hidden layer has half of `joint_dim`.
+        The model's spec: A has a bias where `image_bias` says so; the hidden layer has half of `joint_dim`.
     options
         See `Options`.
     """
@@ -47,7 +47,7 @@ class ImageHead(nn.Module):
         self.outer = nn.Linear(hidden, spec.joint_dim)  # C
 
     def initialise(self) -> None:
-        """A: Xavier's uniform distribution and a bias of zero; the others keep torch's."""
+        """A: Xavier's uniform distribution and a bias of zero; the other layers keep torch's weights."""
         self.straight.initialise()
 
     def forward(self, features: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """A small vision transformer for generated scenes, which plays ViT-B/16 there.
 
 Like ViT-B/16, its feature is the class token after the last layer normalisation. Its patches go through convolutions
-first (Xiao et al., 2021), without which some thousand images are too few for it to learn from.
+first (Xiao et al., 2021); without these, some thousand images are too few for it to learn from.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def architectures() -> list[str]:
 
 
 def build(name: str, input_size: int, options: object = None) -> CutNetwork:
-    """Make the network `name` with random weights, under torch's seed; its positions are those of one size of input."""
+    """Make the network `name` with random weights, under torch's seed; its position embeddings fit one input size only."""
     return cut(
         VisionTransformer(
             image_size=input_size,

@@ -2,11 +2,11 @@
 
 A module has
 
-- `Options`, a frozen dataclass. Whatever else it has, `k`: captions or images that are re-ranked for a query; `weight`: of the matching
-  loss beside the loss of the embeddings; `temperature`: by which scores are divided before negatives are drawn in proportion to them;
+- `Options`, a frozen dataclass. It has at least `k`: number of captions or images that are re-ranked for a query; `weight`: weight of the
+  matching loss beside the loss of the embeddings; `temperature`: divides scores before negatives are drawn in proportion to their softmax;
 - `class Matcher(torch.nn.Module)`, made as `Matcher(image_dim, caption_dim, options)`: maps the vectors of n images, float32
-  `(n, k, image_dim)`, with which of them there are, bool `(n, k)`, and the states of n captions, float32 `(n, l, caption_dim)`, with which of
-  them there are, bool `(n, l)`, to `(n, 2)`: the logits of "no match" and of "match". Vectors are what the image head gives, states what the
-  text encoder gives, both before their poolings. What is not there changes nothing;
+  `(n, k, image_dim)`, with a mask, bool `(n, k)`, and the states of n captions, float32 `(n, l, caption_dim)`, with a mask, bool `(n, l)`, to
+  `(n, 2)`: the logits of "no match" and of "match". A mask is false at padding, and padding changes nothing. Vectors are the image head's
+  output, states the text encoder's, both before their poolings;
 - `CITATION`: its source.
 """

@@ -39,23 +39,23 @@ class Options:
 
 
 class Matcher(nn.Module):
-    """Layers of BERT with cross-attention to the image's vectors, the mean of which stands in front of them.
+    """Layers of BERT with cross-attention to the image's vectors, with the vectors' mean in front.
 
-    Differs from X-VLM, whose vectors are those of the image encoder before any map into the joint space.
+    Differs from X-VLM, which attends to the image encoder's vectors, before any map into the joint space.
 
     Parameters
     ----------
     image_dim
         Size of an image's vector.
     caption_dim
-        Size of a token's state, and of a layer's.
+        Size of a token's state, and of a layer's state.
     options
         See `Options`.
 
     Raises
     ------
     VseppError
-        If the heads do not divide the states.
+        If the number of heads does not divide `caption_dim`.
     """
 
     def __init__(self, image_dim: int, caption_dim: int, options: Options = Options()) -> None:

@@ -4,6 +4,6 @@ A module has
 
 - `Options`, a frozen dataclass, if it has options;
 - `class Pooling(torch.nn.Module)`, made as `Pooling(options)`: maps `values`, float32 `(n, k, d)`, and `lengths`, int64 `(n,)` on the CPU,
-  from 1 to k, to `(n, d)`. A set's vectors stand first; what stands after them is padding and changes nothing;
+  from 1 to k, to `(n, d)`. A set's vectors stand first; after them comes padding, which changes nothing;
 - `CITATION`: its source.
 """

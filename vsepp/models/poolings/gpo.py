@@ -59,7 +59,7 @@ class Pooling(nn.Module):
             return weighted(values.float(), lengths, self.weights(lengths, values.shape[1]))
 
     def weights(self, lengths: torch.Tensor, longest: int) -> torch.Tensor:
-        """θ of sets of these lengths, `(n, longest)`; 0 beyond a set's length.
+        """θ of sets of `lengths`, `(n, longest)`; 0 beyond a set's length.
 
         Computed once for each distinct length.
         """

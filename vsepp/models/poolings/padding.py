@@ -1,4 +1,4 @@
-"""Where sets that are stacked to one tensor have padding, and what poolings without options are made of."""
+"""The padding of sets that are stacked to one tensor, and the base of poolings without options."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """BERT, with a linear map of each token's last state, as in VSE∞.
 
-Its parameters have the names of the published files, so that these load by name and shape. The weights `minilm` are those of
-all-MiniLM-L6-v2, whose training data held captions of COCO and of Flickr30K, which captions of Flickr8k may be among: a model that
-starts from them has seen captions of test images.
+Its parameters have the names of the published files, so that the files load by name and shape. The weights `minilm` are
+all-MiniLM-L6-v2. Its training data held captions of COCO and of Flickr30K, which may include captions of Flickr8k: a model that
+starts from these weights has seen captions of test images.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Options:
     """BERT keeps the weights that it starts from, and its states of all captions are computed once; only the linear map is trained."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that cannot be, or are not those of `minilm`."""
+        """Refuse heads that do not divide `hidden`, frozen drawn weights, and sizes that `minilm` does not have."""
         if self.hidden % self.heads:
             raise ValueError(f"heads: got {self.heads}; expected a divisor of hidden, {self.hidden}")
         if self.frozen and self.weights == "random":
@@ -76,7 +76,7 @@ class TextEncoder(nn.Module):
     vocabulary_size
         Number of words or pieces of words, the special tokens included.
     options
-        See `Options`. Whatever their `weights`, these are drawn here; `start` reads others.
+        See `Options`. Weights are drawn here, whatever `weights` is; `start` reads others.
     """
 
     def __init__(self, vocabulary_size: int, options: Options = Options()) -> None:
@@ -89,7 +89,7 @@ class TextEncoder(nn.Module):
             self.bert.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> TextEncoder:
-        """Set the mode of all that is trained."""
+        """Set the mode of the trained part; a frozen BERT stays in evaluation mode."""
         super().train(mode)
         if self._options.frozen:
             self.bert.eval()
@@ -101,7 +101,7 @@ class TextEncoder(nn.Module):
         Parameters
         ----------
         file
-            The file of `file/<name>`: of a BERT as published, with or without what stands on it.
+            The file of `file/<name>`: a BERT as published, with or without its pooler and heads.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class TextEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            `(n, longest, dim)`; what follows a caption has states without meaning.
+            `(n, longest, dim)`; states after a caption's end have no meaning.
         """
         return self.linear(captions if captions.is_floating_point() else self.states(captions, lengths))
 
@@ -152,7 +152,7 @@ class TextEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            `(n, longest, hidden)`; what follows a caption has states without meaning.
+            `(n, longest, hidden)`; states after a caption's end have no meaning.
 
         Raises
         ------
@@ -202,7 +202,7 @@ class _Embeddings(nn.Module):
 
 
 def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A published file's weights by our names: without what stands on BERT; the oldest files say gamma and beta."""
+    """A published file's weights by our names, without pooler and heads; the oldest files say gamma and beta."""
     found = {}
     for name, value in state.items():
         name = name.removeprefix("bert.")

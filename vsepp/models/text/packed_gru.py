@@ -21,7 +21,7 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> torch.Tensor:
-    """State of a GRU at the last token of each caption, equal to that of `nn.GRU` up to rounding.
+    """State of a GRU at the last token of each caption, equal to `nn.GRU`'s state up to rounding.
 
     Under autocast matrix products are in the lower precision; states, gates and sums over tokens are in fp32.
 
@@ -108,7 +108,7 @@ class _Recurrence(torch.autograd.Function):
         of_words
             x `(words, 3d)`.
         word_of
-            int64 `(states,)`, the row of `of_words` of each.
+            int64 `(states,)`, the row of `of_words` of each state.
         weight, bias
             W `(3d, d)` and b `(3d,)`.
         steps
@@ -151,14 +151,14 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of x, W and b from that of the last states, `(captions, d)`."""
+        """Gradients of x, W and b from the gradient of the last states, `(captions, d)`."""
         word_of, weight, gates, of_state, gap, before = ctx.saved_tensors
         d, steps = slope.shape[1], ctx.steps
-        slopes = torch.empty_like(gates)  # of the gates' inputs from the state
-        slopes_n = torch.empty_like(gap)  # of x_n
+        slopes = torch.empty_like(gates)  # gradients of the gates' inputs from the state
+        slopes_n = torch.empty_like(gap)  # gradients of x_n
         # The same, summed for each state that was read.
         low = gates.new_empty(len(before), 3 * d, dtype=weight.dtype)
-        of_h = slope.clone(memory_format=torch.contiguous_format)  # of h after a step, then before it
+        of_h = slope.clone(memory_format=torch.contiguous_format)  # h's gradient after a step, then before it
         views = _by_step(
             steps, *gates.split(d, dim=1), of_state, gap, slopes, *slopes.split(d, dim=1), slopes_n
         )
@@ -166,7 +166,7 @@ class _Recurrence(torch.autograd.Function):
         for step, read, of_step in reversed(list(zip(steps, reads, views, strict=True))):
             r, z, n, new_h, difference, into_gates, into_r, into_z, into_state, into_n = of_step
             later = step.captions - step.ending
-            if step.row_of is not None:  # else the rows of those that end are in `of_h` since the start
+            if step.row_of is not None:  # else `of_h` holds the ending captions' rows since the start
                 ending = _add_up(slope[later : step.captions], step.row_of[later:], step.states)
                 of_h = of_h.add_(ending) if later else ending
             h = of_h[: step.states]
@@ -189,7 +189,7 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _by_step(steps: list[_Step], *of_states: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """For each step the rows of its states, of tensors that have a row for each state."""
+    """For each step, the rows of its states in each tensor; the tensors have a row for each state."""
     sizes = [step.states for step in steps]
     return zip(*(rows.split(sizes) for rows in of_states), strict=True)
 

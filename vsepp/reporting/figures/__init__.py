@@ -1,10 +1,10 @@
 """Kinds of figures, one module each, found by name as all components are; see `vsepp.components`.
 
 A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, a `FigureSpec`, the kind's
-`Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. It is called only
-where one of its runs, or what is computed for it, is there. Constants, see `Kind`, say which keys its entries in a
+`Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. `draw` is called
+only where results of one of its runs, or its computed data, are there. Constants, see `Kind`, say which keys its entries in a
 `tables.yaml` have. A kind that needs losses defines
-`compute(options, losses) -> dict`, too: a step of its own keeps what that returns as JSON, since reports are made without torch.
+`compute(options, losses) -> dict`, too: a step of its own keeps the result as JSON, since reports are made without torch.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Kind:
     """What the constants of a kind say."""
 
     runs: str
-    """`RUNS`: whose results it shows. `listed`: of the runs that its entry lists; `pair`: of two; `pairs`: of two a label; `by_size`: of runs by the size of
-    the negative set; `all`: of every run of the report; `tuned`: of the setting that stands for each method among its labels.
-    Empty: of none, and its caption says nothing about data."""
+    """`RUNS`: the runs that it shows. `listed`: the runs that its entry lists; `pair`: two runs; `pairs`: two runs a label;
+    `by_size`: runs by the size of the negative set; `all`: every run of the report; `tuned`: for each method among its labels
+    the run of its chosen setting. Empty: no runs, and its caption says nothing about data."""
     needs: frozenset[str]
     """`NEEDS`: keys and options that an entry must have, and `runs` where it lists them."""
     takes: frozenset[str]
@@ -40,7 +40,7 @@ class Kind:
 
     @property
     def shows_training(self) -> bool:
-        """Whether it shows histories of training, not test scores, which are those of a protocol."""
+        """Whether it shows histories of training, not test scores, which need a protocol."""
         return bool(self.runs) and "protocol" not in self.needs
 
     @property
@@ -56,7 +56,7 @@ def kind_of(name: str) -> Kind:
     Raises
     ------
     VseppError
-        If there is none of that name.
+        If there is no kind of that name.
     """
     described = components.describe("figure", name)
     said = described.constants

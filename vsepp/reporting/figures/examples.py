@@ -52,7 +52,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     pictures = answers[0].pictures
     fold_size = scores(records, spec.under, same=TEST_IMAGES)[0]["fold_size"]
     folds = protocol_folds(spec.under, len(pictures), fold_size)
-    # Evenly spaced over those that the protocol ranks.
+    # Evenly spaced over the images that the protocol ranks.
     images = np.unique(np.linspace(0, folds[-1].stop - 1, options.images).round().astype(int))
     columns = 2 if width > 5 else 1
     figure.set_size_inches(width, _CELL * math.ceil(len(images) / columns))
@@ -80,7 +80,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 
 def _captions(spec: FigureSpec, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
-    """What stands beside an image, each with a head: the caption that each model scores highest in its fold, then a true one."""
+    """Head and text of the captions beside an image: the caption that each model ranks first in the fold, then a true caption."""
     pictures, captions = answers[0].pictures, []
     for label, model in zip(spec.labels, answers, strict=True):
         first = model.ranked("i2t", image, fold, spec.under)[0]

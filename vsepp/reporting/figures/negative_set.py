@@ -73,7 +73,7 @@ def _draw_levels(
     sizes = {run: size for run, size in zip(spec.runs, spec.sizes, strict=True) if run in levels}
     if not sizes:
         return sentences
-    # A size that was not run, or whose run is in trouble, is a gap in the line, not a bridge.
+    # A size that was not run, or has a run in trouble, is a gap in the line, not a bridge.
     means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.runs]
     label = spec.labels[0]
     signs = plots.mark([record for run in sizes for record in shown[run]])

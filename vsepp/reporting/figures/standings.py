@@ -28,7 +28,7 @@ _LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
 
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
-    """A dot per method, the best on top, with its intervals and its difference to the best; bars join what no test tells apart."""
+    """A dot per method, the best on top, with intervals and difference to the best; bars join methods that no test tells apart."""
     (metric,) = spec.metrics
     every = {
         label: material.records[run]
@@ -91,7 +91,7 @@ def _draw_method(axis: Axes, place: int, method: Standing) -> None:
 
 
 def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
-    """Text beside the axis, whose width is 1."""
+    """Text beside the axis; `x` counts widths of the axis."""
     axis.text(x, place, text, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=colour)
 
 
@@ -101,7 +101,7 @@ def _level_text(method: Standing) -> str:
 
 
 def _less_text(below: Effect) -> str:
-    """How much less than the best a method has, from how much the best is above it."""
+    """A method's difference from the best and its interval, from the difference of the best from the method."""
     interval = wider(below.images, below.seeds)
     less, low, high = (0.0 - round(value, 1) for value in (below.value, interval.high, interval.low))
     return f"{less:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")

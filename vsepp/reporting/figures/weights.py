@@ -20,10 +20,10 @@ NEEDS = ("losses", "labels", "of")
 HEIGHT = 2.0
 _POINTS = {"triplet": 101, "pair": 201}
 _FUNCTIONS = {"triplet": "triplet_weight", "pair": "pair_weights"}
-"""Function of a loss that has such weights."""
+"""Kind of weights → a loss's function that gives them."""
 _TICKS = (0, 0.5, 1)
 _TOLD = ((0.6, 0.3), (0.5, 0.5), (0.9, 0.9), (0.3, 0.6))
-"""Similarities of positive and negative whose weights the text alternative tells."""
+"""Similarities of positive and negative at which the text alternative tells the weights."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
     Returns
     -------
     dict
-        `similarities`; of triplets `weights`, for each loss a list per similarity of the negative, over that of the
-        positive; of pairs `positive` and `negative`, for each loss a list.
+        `similarities`; for triplets `weights`, for each loss a list per similarity of the negative, over similarities of
+        the positive; for pairs `positive` and `negative`, for each loss a list.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
 
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
-    """A panel a loss: weights of triplets over both similarities, or those of positive and of negative pairs over one."""
+    """A panel a loss: weights of triplets over both similarities, or of positive and of negative pairs over one."""
     data = read_data(spec)
     return _draw_triplets(figure, spec, data) if "weights" in data else _draw_pairs(figure, spec, data)
 

@@ -2,7 +2,7 @@
 
 A module has
 
-- `Options`, a frozen dataclass; of its `alphas`, the regularisations, the one with the best rsum on validation is taken;
+- `Options`, a frozen dataclass; its `alphas` are the regularisations to try: the α with the best rsum on validation is taken;
 - `solve(moments, alpha, dim, options)`: `Maps` into `dim` dimensions, from the `Moments` of `vsepp.training.closed_form`;
 - `CITATION`: its source.
 """

@@ -1,4 +1,4 @@
-"""AdamW (Loshchilov and Hutter, 2019): Adam whose weight decay is no part of the gradient, with rates of its own for parts of the model.
+"""AdamW (Loshchilov and Hutter, 2019): Adam with weight decay outside the gradient, and with rates of their own for parts of the model.
 
 Around torch's functional form, as `adam`, once per group of parameters that share learning rate and weight decay.
 """
@@ -45,14 +45,14 @@ class Optimiser(adam.Optimiser):
     parameters
         Names and trained parameters; changed in place.
     learning_rate
-        Of parameters with factor 1; may be set between steps.
+        Learning rate of parameters with factor 1; may be set between steps.
     options
         See `Options`.
 
     Raises
     ------
     VseppError
-        If an entry of `rates` or `no_decay` is about no parameter.
+        If an entry of `rates` or `no_decay` applies to no parameter.
     """
 
     def __init__(
