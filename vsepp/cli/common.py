@@ -1,4 +1,4 @@
-"""What several subcommands share: their options, and tables."""
+"""Options that several subcommands share, and what was given for them."""
 
 from __future__ import annotations
 

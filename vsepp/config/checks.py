@@ -102,7 +102,7 @@ def _ensembles(parameters: Parameters) -> _Wrong:
 
 
 def _preset(parameters: Parameters) -> _Wrong:
-    """Data sets and generators that a preset names and that do not exist, and crops larger than the image."""
+    """Data sets, generators and pretraining that a preset names and that do not exist, and crops larger than the image."""
     preset, datasets = parameters.preset, parameters.datasets
     for role, keys in parameters.corpora.items():
         where = f"{parameters.place('corpora')}: corpora.{role}"
@@ -261,7 +261,7 @@ def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wr
 
 
 def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
-    """A training set and protocols that a role's data cannot serve: noted before anything is trained."""
+    """A training set, protocols and re-ranking that a role's data cannot serve: noted before anything is trained."""
     fold_size, trainset = parameters.preset.evaluation.fold_size, values["trainset"].value
     keys = parameters.corpora[values["dataset"].value]
     if "+rV" in trainset and "restval" not in parameters.splits(keys.dataset):
@@ -283,7 +283,7 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
 
 
 def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
-    """Unknown runs, rows and tuned methods in a paper's tables and figures, and unknown tables and figures in a preset's choice."""
+    """Unknown runs, rows and tuned methods in a paper's tables and figures, rows without a run, and unknown names in a preset's choice."""
     tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
     feeders = parameters.feeders(paper)
     for name, table in tables.tables.items():

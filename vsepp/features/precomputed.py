@@ -35,7 +35,7 @@ log = logging.getLogger("vsepp")
 
 # Same name as in `vsepp.features.extract`, which imports the encoders.
 FILE = "features.npy"
-# Bytes that are read at a time, whatever an image's vectors are; some arrays are several times that copied with them.
+# Bytes of features that are read at a time; a few copies of them are in memory besides.
 BLOCK_BYTES = 64 << 20
 # Tolerance of a row's length around 1: published rows are float32, and some were once stored in 16 bits.
 _UNIT = 1e-3

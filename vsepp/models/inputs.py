@@ -17,7 +17,7 @@ class ImageBatch:
     values: torch.Tensor
     """Features `(n, dim)`; sets `(n, k, dim)`, padded by zeros; or uint8 crops `(n, size, size, 3)`."""
     lengths: torch.Tensor | None = None
-    """int64 `(n,)` on the CPU, number of vectors of each image; `None` unless `values` are sets."""
+    """int64 `(n,)` on the CPU, number of vectors of each image, of sets and of crops with `kept`; else `None`."""
     kept: torch.Tensor | None = None
     """int64 `(n, most)`, with crops for an encoder that gives grids: the cells that count, `lengths` of them; `None`: all cells."""
 

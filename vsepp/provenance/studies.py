@@ -58,7 +58,7 @@ class Kept:
     evaluated: Mapping[str, Any]
     """Manifest of its evaluation."""
     trained: Mapping[str, Any] | None
-    """Manifest of its training; `None` where the evaluation alone was fetched."""
+    """Manifest of its training; `None` where only the evaluation was read."""
     metrics: Mapping[str, dict[str, Any]]
     """Protocol → scores, as `metrics.json` has them."""
     history: str

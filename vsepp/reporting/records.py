@@ -40,7 +40,7 @@ class Ranked:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, Any]]:
-        """Protocol or truth → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, and `reranked`, unrounded."""
+        """Protocol or truth → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, `reranked` and `truth`, unrounded."""
         flat: dict[str, dict[str, Any]] = {}
         for protocol, values in self.kept.metrics.items():
             flat[protocol] = {key: values[key] for key in (*TEST_SET, "rsum")}
