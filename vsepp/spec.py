@@ -247,7 +247,7 @@ class VocabularySpec:
     kind: Literal["words", "wordpieces"] = "words"
     """`words`: counted in the corpus; `wordpieces`: pieces of words that a pretrained text encoder knows."""
     file: str = ""
-    """Pieces of words: name of the raw file `vocab.txt`; empty: that of all-MiniLM-L6-v2."""
+    """Pieces of words: name of the raw file `vocab.txt`; empty: the file of all-MiniLM-L6-v2."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -599,7 +599,7 @@ class RunSpec:
 
     @property
     def grid(self) -> bool:
-        """Whether an image is the cells of the encoder's last map: those of a crop that are pooled inside the model."""
+        """Whether an image is the cells of the encoder's last map: of a crop, pooled inside the model."""
         return self.model.image_pooling is not None and self.trainset in ("1C", "RC")
 
     @property
@@ -629,7 +629,7 @@ class EvaluationSpec:
 
     @property
     def truths(self) -> tuple[str, ...]:
-        """Those of the protocols that are truths, modules of vsepp.truths."""
+        """Protocols that are truths, modules of vsepp.truths."""
         return tuple(name for name in self.protocols if name not in PROTOCOLS)
 
 
@@ -641,12 +641,12 @@ class CountsSpec:
 
 
 def seeded(run: str, seed: int) -> str:
-    """Name of a model's artefact of one seed, which is also its folder below that of its kind."""
+    """Name of a model's artefact of one seed, which is also its folder below the folder of its kind."""
     return f"{run}/seed-{seed}"
 
 
 def shared_fields(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some values, by name, that are fields of a declaration."""
+    """The values, by name, that are fields of a declaration."""
     names = [field.name for field in dataclasses.fields(declaration)]
     return {name: values[name] for name in names if name in values}
 

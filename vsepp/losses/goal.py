@@ -55,13 +55,13 @@ class Options:
     threshold: float = 0.5
     """λ of both sigmoid weights. Text: .5, in Figure 3. Code: .5."""
     epsilon: Annotated[float, Field(ge=0)] = 0.1
-    """ε: how far beyond the hardest negative a positive, or below the farthest positive a negative, still is one
-    of the others that linear_ms and sigmoid_ms compare with. Text: not given. Code: .1."""
+    """ε: linear_ms and sigmoid_ms compare with positives up to ε above the hardest negative, and with negatives down to ε below the
+    farthest positive. Text: not given. Code: .1."""
     curriculum: Fraction = 0.0
-    """Part of the epochs, from the first, that are trained with SH, as VSE∞ begins; its margin is that of the constant triplet
-    weight, or .2. Text: not mentioned; "all other training settings are the same". Code: not public."""
+    """Part of the epochs, from the first, that are trained with SH, as VSE∞ begins; its margin is the margin of the constant
+    triplet weight, or .2. Text: not mentioned; "all other training settings are the same". Code: not public."""
     empty_sets: Literal["plain", "zero"] = "plain"
-    """Without such others: plain, the weight is the linear or sigmoid one; zero, the mean over them is 0. Text: not
+    """Where ε leaves no pair to compare with: plain, the weight is the linear or sigmoid weight; zero, the mean over no pair is 0. Text: not
     mentioned. Code: zero, which makes the sigmoid_ms weight of a negative at .9 as large as 55."""
 
 

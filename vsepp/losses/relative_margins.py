@@ -26,10 +26,10 @@ class Options:
     """Options of relative margins."""
 
     vectors: Literal["tfidf", "minilm"] = "tfidf"
-    """Of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that was trained on COCO and
+    """Vectors of the captions: TF-IDF of their words, or all-MiniLM-L6-v2, a sentence encoder that was trained on COCO and
     Flickr30K captions, among others."""
     scale: PositiveFloat = 1.0
-    """Of all margins; 1 in the source, where the margin of captions that have nothing in common is then 1."""
+    """Factor of all margins; 1 in the source, so captions that have nothing in common have the margin 1."""
     hardest: bool = True
     """Only the largest violation of a query counts, as with MH; otherwise all, as with SH."""
     mask_same_image: bool = False

@@ -144,7 +144,7 @@ class TableEntry:
     trainset: bool = True
     """Whether a column names each row's training set."""
     columns: tuple[Column, ...] = ()
-    """Metrics of each direction; those of all the paper's tables if left out."""
+    """Metrics of each direction; if left out, the metrics of all the paper's tables."""
     tasks: tuple[Task, ...] = tuple(DIRECTIONS)
     """What the metrics are of; of a truth there are more than the two directions."""
     tint: Literal["green", "blue", "red"] | None = None

@@ -34,8 +34,8 @@ class Options:
     weight: PositiveFloat = 1.0
     """Weight of the matching loss beside the loss of the embeddings, each as a mean. Code of X-VLM: 1."""
     temperature: PositiveFloat = 0.07
-    """Scores are divided by it before negatives are drawn in proportion to their softmax. Code of X-VLM: that of its contrastive loss,
-    which is trained and starts a pre-training at .07."""
+    """Scores are divided by it before negatives are drawn in proportion to their softmax. Code of X-VLM: the temperature of its
+    contrastive loss, which is trained and starts a pre-training at .07."""
 
 
 class Matcher(nn.Module):

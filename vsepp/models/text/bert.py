@@ -33,7 +33,7 @@ _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9
 
 @dataclass(frozen=True)
 class Options:
-    """Weights and sizes of the text encoder; the default sizes are those of BERT-base."""
+    """Weights and sizes of the text encoder; the default sizes are BERT-base's."""
 
     weights: Annotated[str, Field(pattern=r"^(random|minilm|file(/\w[\w.+-]*)+)$")] = "random"
     """What a training starts from. random: drawn, on the words of the corpus. minilm: all-MiniLM-L6-v2 (6 layers, hidden 384,
