@@ -1,4 +1,4 @@
-"""Of every test and every process that a test starts: one thread for tensors, and modules of `support` to import."""
+"""Every test and every process that a test starts has one thread for tensors and can import the modules of `support`."""
 
 import os
 import shutil

@@ -60,7 +60,7 @@ def read_summary(project):
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory):
-    """A checkout in which nothing was run, its phases and its plan, of the preset `paper`."""
+    """A checkout where nothing was run, its phases and its plan, all with the preset `paper`."""
     project = make_tiny_project(tmp_path_factory.mktemp("phases") / "vsepp")
     config = (ROOT / "params/config.yaml").read_text()
     (project.folder / "params/config.yaml").write_text(config)
@@ -96,7 +96,7 @@ def test_edges_between_phases_are_those_of_the_plan(case):
     _, phases, plan = case
 
     def read(made):
-        """Artefacts that one is made from, those that DVC does not keep seen through to what made them."""
+        """Artefacts that an artefact is made from; where DVC does not keep one, the artefacts that made it."""
         for path in made.inputs.values():
             if owner := plan.owner(path):
                 yield from [owner] if owner.versioned else read(owner)

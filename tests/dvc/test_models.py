@@ -16,7 +16,7 @@ REPORT = "reports/tiny/paper/vsepp"
 
 
 def models(project):
-    """Of each run what is listed; in a process of its own, as tests edit the project's code."""
+    """Run → what is listed of it; in a process of its own, as tests edit the project's code."""
     found = json.loads(project.said("vsepp", "models", "--json"))
     return {entry["run"]: entry for entry in found}
 

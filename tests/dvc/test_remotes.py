@@ -44,7 +44,7 @@ def tables(project):
 
 
 def pushed(project, url, shared=(), local=()):
-    """Push to a remote; `shared` are settings that a user would commit, `local` those that stay with them."""
+    """Push to a remote; `shared` are settings that a user would commit, `local` settings that stay with the user."""
     project.call("dvc", "remote", "add", "--default", "store", url)
     for setting in shared:
         project.call("dvc", "remote", "modify", "store", *setting)
@@ -129,7 +129,7 @@ def web_server(folder):
 
 @pytest.mark.whole
 def test_http_to_read_from(project, tmp_path):
-    """A folder that one writes to and others read through a web server."""
+    """A folder that one user writes to and other users read through a web server."""
     with web_server(tmp_path / "shared") as url:
         project.call("dvc", "remote", "add", "public", url)
         travels(pushed(project, tmp_path / "shared"), "--remote", "public")

@@ -48,7 +48,7 @@ class User:
             self.said.append(self.call("bash", "-euo", "pipefail", "-c", block))
 
     def call(self, *command):
-        """Output of a command in this user's environment: the package is that of the folder they are in."""
+        """Output of a command in this user's environment: the package comes from the folder that the user is in."""
         folder = self.project.folder
         store = str(folder.parent / "store")
         variables = {"PROJECT": str(folder), "STORE": store, "PRESET": "tiny", "PYTHONPATH": "."}
@@ -152,7 +152,7 @@ def check_out_alone(user):
 
 
 def went_back_and_forward(user):
-    # That `first` had verified here means that its results were here.
+    # `first` was verified here, so its results were here.
     assert "artefacts verified" in user.said[0]
     assert json.loads((user.project.model() / "config.json").read_text())["loss"]["margin"] == 0.05
     assert user.is_settled() and user.project.planned() == {}

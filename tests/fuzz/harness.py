@@ -20,7 +20,7 @@ from vsepp.errors import VseppError
 from vsepp.runtime.progress import peak_memory
 
 SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
-"""Of the processor that one input may take; of the clock after which a process counts as hanging, or never started."""
+"""Processor time that one input may take; clock time after which a process counts as hanging, or as never started."""
 MEMORY = 2 << 30
 """Bytes of address space that reading may take beside what the process has."""
 # What no message may hold: addresses, errors by the name of their class, the number of one of the system.
@@ -37,7 +37,7 @@ class Outcome:
     errors: int = 0
     correct: int = 0
     seconds: float = 0.0
-    """Of the processor, reading alone."""
+    """Processor time of reading alone."""
     slowest: float = 0.0
     memory: int = 0
     """Bytes at most, beside what the process had taken before."""

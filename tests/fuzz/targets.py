@@ -60,7 +60,7 @@ class Target:
     read: Callable[[Any], Any]
     """Raises `VseppError`, or gives what was read."""
     wrong: Callable[[Any, Any, Any], str | None]
-    """Of what `read` took, the result and that of the undamaged files: what is wrong."""
+    """Takes what `read` took, its result, and the undamaged files' result; says what is wrong."""
     files: str = "*"
     """Which files are damaged, as a pattern below the folder."""
 
@@ -550,7 +550,7 @@ def read_ranks(folder):
 
 
 def same_ranks(folder, result, undamaged):
-    """The card has the digests of the files, and nothing has that of the card."""
+    """The card has the files' digests, and nothing has the card's digest."""
     if result[0].truths != undamaged[0].truths or len(result[1]) != len(result[0].files):
         return "another test set or number of seeds"
     for name in undamaged[1][0]:

@@ -97,7 +97,7 @@ def flickr_listing(
 
 
 def annotation_ids(rng: np.random.Generator, count: int) -> list[int]:
-    """An id for every caption, in no order, not even among those of one image."""
+    """An id for every caption, in no order, not even among one image's captions."""
     return (1 + rng.choice(max(_LARGEST_ANNOTATION_ID, 2 * count), count, replace=False)).tolist()
 
 
@@ -106,7 +106,7 @@ def karpathy_entries(
 ) -> list[dict[str, Any]]:
     """Entries of `dataset_<name>.json`; only COCO's have `filepath` and `cocoid`.
 
-    `captions` and `sentids` are those of one image after another.
+    `captions` and `sentids` go from image to image.
     """
     entries = []
     for row, mine in enumerate(listing.captions_of()):

@@ -43,7 +43,7 @@ def known(path):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The finished slice; its files came from a server, but for those that no mirror serves."""
+    """The finished slice; its files came from a server, except the files that no mirror serves."""
     folder = tmp_path_factory.mktemp("paper")
     # Splits and captions of all images; of the photographs, all are listed and the first ones are there.
     raw = write_raw(folder / "raw", Sizes(photographs=60), images=32)

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.scale, pytest.mark.timeout(900)]
 
 RUN = RUNS[2]
 ON_GPUS = {"features", "train", "evaluate"}
-# Of rules that do not take the preset's `memory_mb`.
+# Memory of the rules that do not take the preset's `memory_mb`.
 MEMORY = {"tokens": "1500M", "pictures": "500M"}
 IMAGE = "registry.example.org/vsepp:1"
 KUBECONFIG = """
@@ -41,7 +41,7 @@ TWO_GPUS = "from vsepp.runtime import devices\ndevices.installed = lambda: 2\n"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """The project with one run on a tape, in which nothing was made."""
+    """The project with one run on a tape; nothing was made in the project."""
     made = make_tiny_project(tmp_path_factory.mktemp("rendered").resolve() / "vsepp")
     made.edit("params/config.yaml", f"only: {json.dumps(RUNS)}", f"only: {json.dumps([RUN])}")
     made.commit("One run")
@@ -114,7 +114,7 @@ def test_jobs_of_kubernetes_ask_for_what_the_profile_and_the_rules_say(project, 
     rules = set()
     api = ApiClient()
     for job in jobs:
-        # Of a field that the client's models do not know, or of another type, another job would come back.
+        # If a field were unknown to the client's models, or of another type, another job would come back.
         model = api.deserialize(type("Answer", (), {"data": json.dumps(job)}), "V1Job")
         assert api.sanitize_for_serialization(model) == job
         pod = job["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""The tiny project on storage of S3's kind, by the shipped profile: the results are those of one machine without it.
+"""The tiny project on storage of S3's kind, by the shipped profile: the results equal one machine's results without it.
 
 The storage is moto's server on this machine. A machine is a folder of its own, which shares nothing but the storage.
 """
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.scale, pytest.mark.timeout(600)]
 RUN = RUNS[0]
 # The features of ten crops too, which this run's tables do not read.
 WHOLE = "all_features", "reproduce_tables"
-# Runs a job in the first of two folders in which none runs; each has nothing but what storage brings.
+# Runs a job in the first of two folders where no job runs; each folder has nothing but what storage brings.
 WORKER = """#!/bin/bash
 for machine in {folder}/one {folder}/two; do
     mkdir -p $machine
@@ -106,7 +106,7 @@ def storage(server, request):
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    """The project with one run, in which nothing was made."""
+    """The project with one run; nothing was made in the project."""
     project = make_tiny_project(tmp_path_factory.mktemp("fresh").resolve() / "vsepp")
     project.edit("params/config.yaml", f"only: {json.dumps(RUNS)}", f"only: {json.dumps([RUN])}")
     project.commit("One run")
@@ -176,7 +176,7 @@ def manifest_of(project, kind):
 
 
 def beside(objects, *folders):
-    """Those of the stored objects that lie in none of these folders."""
+    """Stored objects that lie in none of these folders."""
     return {key: value for key, value in objects.items() if not key.startswith(folders)}
 
 

@@ -1,4 +1,4 @@
-"""The tiny project through a real Slurm, by the shipped profile: the results are those of one machine.
+"""The tiny project through a real Slurm, by the shipped profile: the results equal one machine's results.
 
 A node is a slurmd of this machine. Slurm's accounting says which jobs have a GPU; there is none to compute on.
 """
@@ -48,7 +48,7 @@ def alone(tmp_path_factory):
 
 @pytest.fixture
 def project(alone, tmp_path):
-    """A copy, of which a test has something made again."""
+    """A copy in which a test has something made again."""
     return alone.copy(tmp_path.resolve() / "vsepp")
 
 

@@ -1,4 +1,4 @@
-"""Kills, full disks, folders that may not be written, a clock set back, two at once: the results are those of a quiet run.
+"""Kills, full disks, folders that may not be written, a clock set back, two at once: the results equal a quiet run's.
 
 The DAG is the preset `tiny` with few pictures: all kinds of steps, each in a second or two. How many kills is an environment
 variable, so that a short soak is one line: SOAK_KILLS=10 pytest -m soak -n 0.
@@ -65,7 +65,7 @@ def quiet(tmp_path_factory):
 
 
 def steps_of(project, snakemake):
-    """Processes of the steps that a call of Snakemake has started; not those that outlived an earlier call."""
+    """Processes of the steps that a call of Snakemake has started, without the processes that outlived an earlier call."""
     found = {}
     for pid, command in at_work(project.folder).items():
         with suppress(ProcessLookupError):

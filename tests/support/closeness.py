@@ -5,7 +5,7 @@ import torch
 
 
 def assert_near(found, expected, bound):
-    """Hold the length of the difference against that of the vector, for each vector along the last axis.
+    """Hold the difference's length against the vector's length, for each vector along the last axis.
 
     A single number near zero may be all rounding of what was added up to it.
     """

@@ -46,7 +46,7 @@ def _without_times(value):
 
 
 def differing(one, other):
-    """Names of files that one of them lacks, or that differ."""
+    """Names of files that one side lacks, or that differ."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 
 

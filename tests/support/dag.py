@@ -1,4 +1,4 @@
-"""Projects in folders of their own, in which `git`, `dvc`, `snakemake` and `vsepp` are called as a user calls them."""
+"""Projects in folders of their own; tests call `git`, `dvc`, `snakemake` and `vsepp` there as a user calls them."""
 
 import contextlib
 import io
@@ -37,7 +37,7 @@ TINY = {
     "tables": {"vsepp": ["table1", "table2", "table3", "table4", "figure1", "figure2a"]},
     "runs": {"default": {"epochs": 2, "vocabulary_threshold": 2}, "finetune": {"epochs": 1}},
 }
-# Of the preset `tiny`: SH and MH on features; MH on a tape, and fine-tuned from there.
+# Runs of the preset `tiny`: SH and MH on features; MH on a tape, and fine-tuned from there.
 RUNS = ["coco-vse0-1c", "coco-vsepp-1c", "coco-vsepp-rc-rv", "coco-vsepp-rc-rv-ft"]
 _NOBODY = {"NAME": "Nobody", "EMAIL": "nobody@example.org"}
 _TARGETS = ("all", "reproduce_tables")
@@ -53,7 +53,7 @@ class Project:
 
     @property
     def environment(self):
-        """Of every call: this environment's tools, this copy's package, no settings of this machine's user."""
+        """Every call has this environment's tools, this copy's package, and no settings of this machine's user."""
         roles = ("AUTHOR", "COMMITTER")
         nobody = {f"GIT_{role}_{key}": value for role in roles for key, value in _NOBODY.items()}
         settings = self.folder.parent / "settings"
@@ -210,7 +210,7 @@ def cpu_seconds_of_children():
 
 
 def copy_of_the_project(folder, config=None):
-    """A project in which nothing was run; of the repository, what one works with."""
+    """A project where nothing was run; it has the part of the repository that a user works with."""
     for name in COPIED:
         source, target = ROOT / name, folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ DROPPED = "dropped"
 
 
 class FailingProxy(ThreadingHTTPServer):
-    """Forwards requests to a server, but for those of which `fault` says otherwise."""
+    """Forwards requests to a server, except the requests for which `fault` says otherwise."""
 
     daemon_threads = True
 

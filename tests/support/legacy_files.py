@@ -165,7 +165,7 @@ def image_state(feature, dim, seed=1):
 
 
 def text_state(words, word_dim, dim, seed=0):
-    """Of the caption side."""
+    """Weights of the caption side, likewise."""
     torch.manual_seed(seed)
     gru, embedding = torch.nn.GRU(word_dim, dim), torch.nn.Embedding(words, word_dim)
     state = {"embed.weight": embedding.weight.detach()}

@@ -21,7 +21,7 @@ from vsepp.losses import Batch, goal
 from vsepp.spec import Component, VectorsSpec
 
 PAIRS = 6
-# Of an image, and of one of them: COCO's have five, some seven.
+# Captions of an image, and of the image with the most: COCO's images have five, some seven.
 CAPTIONS, MOST_CAPTIONS = 5, 7
 _SAME = (3, 0, 5, 3, 1, 2)
 
@@ -37,7 +37,7 @@ class Objective:
     symmetric: bool = True
     """Whether it treats both directions alike."""
     integrable: bool = True
-    """Whether its gradient is that of its value; otherwise it is a gradient that no loss has, and its value is for the log."""
+    """Whether its gradient is its value's gradient; otherwise no loss has that gradient, and its value is for the log."""
     cosines: bool = False
     """Whether it is made for similarities from -1 to 1; far beyond them its value is NaN."""
 
@@ -93,9 +93,9 @@ def write_corpus(folder, texts):
 
 
 def random_captions(images=128):
-    """Captions of ten words, of which few are frequent and many are rare, as in English.
+    """Captions of ten words; few words are frequent and many are rare, as in English.
 
-    The last image is the one with the most.
+    The last image has the most captions.
     """
     drawn = np.random.default_rng(0).zipf(1.3, ((images - 1) * CAPTIONS + MOST_CAPTIONS, 10))
     texts = [" ".join(f"w{word}" for word in words) for words in drawn]
@@ -158,7 +158,7 @@ def has_the_gradient_of_its_value(objective):
     parameters = [] if state is None else trained(state.double())
 
     def has(known):
-        # The state's numbers are those that are moved, so the function need not be handed them.
+        # `gradcheck` moves the state's own numbers, so the function need not be handed them.
         return torch.autograd.gradcheck(
             lambda scores, *_: value(scores, **known),
             (scores_of().requires_grad_(), *parameters),
@@ -198,7 +198,7 @@ def bears_odd_batches(objective):
 
 def does_not_hide_what_is_not_finite(objective):
     value, _ = objective.made()
-    # One score, that of a pair, and all that an embedding has.
+    # One score, a pair's score, and all scores of an embedding.
     for place in ((1, 2), (1, 1), (1,), (slice(None), 1)):
         scores = scores_of()
         scores[place] = torch.nan
@@ -227,7 +227,7 @@ def _every():
     weights = [get_args(get_type_hints(goal.Options)[name]) for name in ("triplet", "pair")]
     for name in components.known("loss"):
         if name != "goal":
-            # The margin of an image and a caption is not that of their partners.
+            # An image and a caption have another margin than their partners have.
             yield Objective(name, symmetric=name != "relative_margins")
             continue
         for triplet, pair in product(*weights):

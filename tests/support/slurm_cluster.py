@@ -18,7 +18,7 @@ from processes import wait_until
 from ssh_server import free_port, wait_for_port
 
 NODES = ("n1", "n2")
-# A GPU is a device file for Slurm, of which it counts as many as are listed; these two are on every machine.
+# For Slurm a GPU is a device file, and Slurm counts the files that are listed; these two files are on every machine.
 _GPUS = ("/dev/null", "/dev/zero")
 _PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
 _PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd")
@@ -140,10 +140,10 @@ class SlurmCluster:
         wait_until(lambda: self.node(name) == "IDLE", self.daemons[name])
 
     def kill_node(self, name, sessions):
-        """Kill a node's daemon and all processes of some sessions, those of its jobs, as a power cut would."""
+        """Kill a node's daemon and all processes of `sessions`, its jobs' sessions, as a power cut would."""
         self.daemons[name].kill()
         self.daemons[name].wait()
-        # In the order in which they were started: first the one that could still tell of the others.
+        # In the order of their start: first the process that could still tell of the others.
         for pid in sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
             with suppress(ProcessLookupError):
                 if os.getsid(pid) in sessions:

@@ -30,7 +30,7 @@ SAID = {
 
 
 def evaluated(folder, seed=0, protocol="5x1K", owner=OWNER, noise=1.0):
-    """An evaluation of embeddings whose likeness drowns in noise, that of a seed alone; some captions are tied."""
+    """An evaluation of embeddings whose likeness drowns in noise; only the noise differs by seed; some captions are tied."""
     images = np.random.default_rng(0).standard_normal((N, 16))
     captions = images[owner] + noise * np.random.default_rng(seed).standard_normal((len(owner), 16))
     captions[::7] = captions[3]

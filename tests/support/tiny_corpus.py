@@ -90,7 +90,7 @@ def build(folder):
 
 
 def artefacts(folder, name="vgg", **changes):
-    """Role → folder, without those that are changed to `None`."""
+    """Role → folder, without the roles that `changes` sets to `None`."""
     places = {role: folder / role for role in ("corpus", "tokens")}
     places |= {role: folder / f"{role}-{name}" for role in ("features", "tape", "encoder")}
     places |= {role: folder / "store" for role in ("train_store", "eval_store")}

@@ -1,4 +1,4 @@
-"""Vectors in files that a model's questions are looked for in: all of them, or those that an approximate index lists."""
+"""A model's questions are looked for among vectors in files: among all, or among the vectors an approximate index lists."""
 
 import json
 

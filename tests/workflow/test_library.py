@@ -224,7 +224,7 @@ def test_the_wheel_asks_an_exported_model_in_a_clean_environment(exported, test_
     said(uv, "build", "--wheel", "--out-dir", dist, ROOT)
     (wheel,) = dist.glob("*.whl")
     said(uv, "venv", "--python", sys.executable, made)
-    # In the project's folder, whose settings say of which day packages are.
+    # In the project's folder: its settings say up to which day packages count.
     said(uv, "pip", "install", "--python", made / "bin/python", f"{wheel}[lite,serve]", folder=ROOT)
 
     assert said("vsepp", "--version") == f"vsepp {vsepp.__version__}\n"

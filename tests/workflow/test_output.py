@@ -18,7 +18,7 @@ LOGS = "results/tiny/logs/paper"
 
 @pytest.fixture
 def again(project):
-    """A project in which a run is to be trained for a second seed."""
+    """A project that is to train a run for a second seed."""
     return project, {"only": [VSE0], "seeds": [0, 1]}
 
 

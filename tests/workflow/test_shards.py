@@ -1,4 +1,4 @@
-"""A corpus in shards: the same models as from one file, in several jobs, of which a damaged shard is named."""
+"""A corpus in shards gives the same models as one file, in several jobs; a damaged shard is named."""
 
 import json
 
@@ -13,7 +13,7 @@ VERIFY = ["verify", "--config", *[f"{key}={json.dumps(value)}" for key, value in
 
 @pytest.fixture(scope="module")
 def cut(reproduced, tmp_path_factory):
-    """A project whose COCO part was made in shards beside the one that was made in files."""
+    """A project whose COCO part was made in shards, beside the COCO part that was made in files."""
     project = reproduced.copy(tmp_path_factory.mktemp("cut") / "project")
     project.run("all_features", "reproduce_tables", **CUT)
     return project

@@ -13,7 +13,7 @@ from vsepp.cli import main
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty working folder, and no rates but those that a test writes."""
+    """An empty working folder, and no rates except the rates that a test writes."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

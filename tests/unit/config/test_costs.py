@@ -183,7 +183,7 @@ def test_files_and_jobs_follow_the_shards():
 def test_the_test_split_is_in_shards_where_it_is_large():
     chosen = plan(only=["coco-vsepp-1c"])
     few, many = counted(chosen, 5_000, 6_000), counted(chosen, 5_000, 1_000)
-    # 2,600 images with 13,000 captions, of which 1,000 images and 5,000 captions are the test split's.
+    # 2,600 images with 13,000 captions; 1,000 of the images and 5,000 of the captions are the test split's.
     assert few["files"] + 4 * (13 - 3) + 3 * (3 - 1) + (5 - 1) == many["files"]
     assert few["jobs"] + (10 - 3) + 2 * (3 - 1) + (5 - 1) == many["jobs"]
 

@@ -85,7 +85,7 @@ def test_the_key_alone_changes_what_a_run_is_made_with(key, archives):
     assert [attrgetter(part)(spec) for spec in specs] == expected
 
 
-# Values that neither fidelity has, and keys to which both give one value.
+# Values that neither fidelity has, and keys that have the same value in both.
 OTHER_VALUES = {
     "runs.default.exif_orientation": ("flickr-vsepp-1c", "eval_store.orientation", "ignored", "applied"),
     "runs.default.corners": ("coco-vsepp-10c-rv", "eval_crop.corners", "image", "square"),

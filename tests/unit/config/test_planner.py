@@ -494,7 +494,7 @@ def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
 def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
     made = plan(papers=["vsepp", "relative_margins"])
     found = made.of_kind("vectors")
-    # Those of the sentence encoder belong to runs that are not trained, so nobody needs to have it.
+    # The sentence encoder's vectors belong to runs that are not trained, so nobody needs to have the encoder.
     assert {name.partition("-")[0] for name in found} == {"coco", "flickr"} and len(found) == 2
     assert found[next(name for name in found if name.startswith("coco"))].spec.splits == ("train", "restval")
     for run in ("coco-relative-margin", "coco-relative-margin-fifth"):
@@ -557,7 +557,7 @@ def test_a_tuned_methods_settings_name_their_values_defaults_too():
 
 @pytest.fixture
 def mine(tmp_path):
-    """The plan of a preset whose flickr is pictures of one's own; the rest is that of mini."""
+    """The plan of a preset whose flickr is the user's own pictures; the rest is mini's."""
     params = copied(tmp_path)
     source = {"licence": "mine", "citation": "me"}
     files = {"images": "pictures", "captions": "captions.csv"}

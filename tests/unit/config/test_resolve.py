@@ -91,7 +91,7 @@ def test_another_component_in_a_run_takes_none_of_the_options_that_its_base_gave
     found = load(params)
     assert found.get("coco-order0-10c-rv", "loss") == Component("sum_of_hinges", {"margin": 0.05})
     assert found.get("odd", "loss") == Component("max_of_hinges")
-    # The preset's options of `gru` are those of every run that names it.
+    # Every run that names `gru` has the preset's options of `gru`.
     assert found.all_runs["odd"]["text.dim"] == Value(128, f"{params}/presets/mini.yaml: components.text.gru")
 
 

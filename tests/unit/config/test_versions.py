@@ -18,7 +18,7 @@ from vsepp.provenance.manifest import artefact_digest, write_manifest
 
 @pytest.fixture(autouse=True)
 def own_settings(tmp_path, monkeypatch):
-    """A folder in which nothing is set by this machine's user."""
+    """A folder where this machine's user has set nothing."""
     for kind in ("GLOBAL_CONFIG", "SYSTEM_CONFIG", "SITE_CACHE"):
         monkeypatch.setenv(f"DVC_{kind}_DIR", str(tmp_path / "settings" / kind))
     monkeypatch.chdir(tmp_path)
@@ -87,7 +87,7 @@ def test_a_commit_without_a_version_of_these_results(text, said):
 
 @pytest.fixture(scope="module")
 def versioned(tmp_path_factory):
-    """A repository of DVC in which each phase made a folder with one file."""
+    """A repository of DVC; each phase made a folder with one file there."""
     folder = tmp_path_factory.mktemp("versioned")
     stages = {
         name: {"cmd": f"mkdir -p {name} && echo {name} > {name}/file", "outs": [{name: {"persist": True}}]}

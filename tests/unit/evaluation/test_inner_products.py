@@ -1,4 +1,4 @@
-"""Ranks by inner products are those of integer arithmetic, which rounds nothing."""
+"""Ranks by inner products equal the ranks of integer arithmetic, which rounds nothing."""
 
 from fractions import Fraction
 

@@ -205,7 +205,7 @@ def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
     found = correlation(every, scores, np.arange(2000))
     exact = 100 * stats.spearmanr(rated, scores).statistic
     assert found.value == pytest.approx(exact, abs=0.2)
-    # A half of n without replacement has the spread of a mean of n: its error is that of sampling 1,000 of 2,000.
+    # A half of n without replacement has the spread of a mean of n: its error is the error of sampling 1,000 of 2,000.
     halves = [
         100 * stats.spearmanr(rated[some], scores[some]).statistic
         for some in (rng.permutation(2000)[:1000] for _ in range(300))
@@ -356,7 +356,7 @@ def test_every_query_equals_trec_evals_to_the_twelfth_digit(eccv_truth):
 
 
 def cxc_files(folder, **rows):
-    """Three small files of one image pair; those that are named have other rows."""
+    """Three small files of one image pair; a file that `rows` names has other rows."""
     caption, image = "COCO_val2014:sentid:{}", "COCO_val2014_{:012d}.jpg"
     own = [
         (caption.format(id), image.format(of), 5.0, "c2i_original")

@@ -1,4 +1,4 @@
-"""Ranks in pieces beside those of the whole."""
+"""Ranks in pieces beside the ranks of the whole."""
 
 import numpy as np
 import pytest

@@ -83,7 +83,7 @@ def ranked(images, captions, owner, similarity, device=None):
 
 
 def ranked_scores(scores, owner):
-    """Ranks by a matrix of scores: those of its rows with the captions' unit vectors."""
+    """Ranks by a matrix of scores: its rows are the images, and unit vectors are the captions."""
     return ranked(scores, np.eye(scores.shape[1]), np.array(owner), DOT)
 
 

@@ -1,4 +1,4 @@
-"""States of captions under a frozen BERT: those of one caption at a time, in the order of the tokens, after a kill too."""
+"""States of captions under a frozen BERT equal the states of one caption at a time, in the tokens' order, after a kill too."""
 
 import dataclasses
 

@@ -82,7 +82,7 @@ SPECS = {"live": LIVE, "of_published": PUBLISHED}
 
 
 def fit(made, run, **given):
-    """Hold a run against the data that fit to it, but for those that are given."""
+    """Hold a run against the data that fit it, except the data that `given` replaces."""
     read = {role: made / "own" / role for role in ("corpus", *ROLES[run])}
     if run == "live":
         read["encoder"] = made / "encoder"

@@ -16,7 +16,7 @@ SPEC = {"margin": 0.2, "splits": ["train", "val"]}
 
 
 def make(row, text="weights", **inputs):
-    """An artefact as its step would write it; inputs that are not given are those that it should have."""
+    """An artefact as its step would write it; where no inputs are given, it has the inputs that it should have."""
     row.folder.mkdir(exist_ok=True, parents=True)
     read = inputs or {**row.inputs, **row.raw}
     with recorded(row.folder, row.kind, spec=row.spec, inputs=read, code=row.code):

@@ -243,7 +243,7 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
 
 
 def refusal(tmp_path, words, run, image=None, text=None, opt=None):
-    """What is said of a checkpoint that is not of a run, of which nothing is written then."""
+    """What is said of a checkpoint that is not of the run; nothing of the run is written then."""
     checkpoint = write_checkpoint(tmp_path, image, text, opt)
     with pytest.raises(VseppError) as error:
         import_released(checkpoint, words, run, tmp_path / "run")

@@ -27,7 +27,7 @@ def few_resamples(monkeypatch):
 
 @pytest.fixture
 def formats(request, monkeypatch):
-    """Of figures: SVG alone, where a test asks for no others; all three take three times as long."""
+    """Figures are SVG alone where a test asks for no other formats; all three formats take three times as long."""
     wanted = getattr(request, "param", ["svg"])
     monkeypatch.setattr(drawing, "_METADATA", {name: drawing._METADATA[name] for name in wanted})
 

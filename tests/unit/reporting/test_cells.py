@@ -86,7 +86,7 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     rows = (RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
     plain = spec(*rows)
     tinted = cells(build(replace(plain, tint="green")), "ours", "tint")
-    # R@1; R@10, where all are alike; Med r, of which the lowest is the best.
+    # R@1; R@10, where all are alike; Med r, where the lowest is the best.
     assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
         [0, None, 0.75],
         [1, None, 1],

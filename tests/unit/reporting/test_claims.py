@@ -149,7 +149,7 @@ def test_no_difference_needs_zero_in_both_intervals(verdict, own_data):
 
 
 def add_few_images(models):
-    """Three seeds of which all find seven images more, or eight, the same ones: p is .01."""
+    """Each of three seeds finds seven or eight images more, all seeds the same images: p is .01."""
     for seed, level in enumerate((41.4, 41.6, 41.4)):
         models.add("a", seed=seed, ranks=ranks(level))
         models.add("b", seed=seed, ranks=ranks(40))

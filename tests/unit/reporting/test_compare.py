@@ -23,7 +23,7 @@ N, OWNER = 60, np.repeat(np.arange(60), 5)
 
 
 def embeddings(noise, seed=0, owner=OWNER, similarity="dot"):
-    """Of images and captions whose likeness drowns in noise."""
+    """Embeddings of images and captions whose likeness drowns in noise."""
     rng = np.random.default_rng(seed)
     images = rng.standard_normal((N, 16))
     captions = images[owner] + noise * rng.standard_normal((len(owner), 16))
@@ -51,7 +51,7 @@ def files(tmp_path):
 
 
 def shares(i2t_r1, lot, n_images=500):
-    """Ranks with this R@1 of caption retrieval, spread by lot, and those of image retrieval always alike."""
+    """Ranks with this R@1 of caption retrieval, spread by lot; the ranks of image retrieval are always alike."""
     drawn = np.random.default_rng(lot).permutation(n_images)
     return Ranks(np.where(drawn < round(n_images * i2t_r1 / 100), 0.0, 20.0), np.arange(5 * n_images) % 7.0)
 

@@ -23,7 +23,7 @@ NOTHING, MUCH = Interval(-1, 1), Interval(1, 2)
 
 @pytest.fixture
 def three(models):
-    """Of three seeds: `high` and `same` rank alike, `low` finds a fifth less."""
+    """Three models of three seeds: `high` and `same` rank alike, `low` finds a fifth less."""
     for name, level in (("low", 30), ("high", 50), ("same", 50)):
         for seed in range(3):
             models.add(name, seed=seed, ranks=shares(level + seed / 5, seed))
@@ -129,7 +129,7 @@ def test_older_records_say_what_they_lack(three):
 
 
 def standing_models(n, alike):
-    """Models 0 to n - 1, of which these pairs are not told apart."""
+    """Models 0 to n - 1; the pairs in `alike` are not told apart."""
     told = {
         is_alike: Told(Effect(0, NOTHING if is_alike else MUCH, None, 0, (0,)), 0.0) for is_alike in (0, 1)
     }

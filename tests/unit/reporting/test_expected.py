@@ -178,7 +178,7 @@ def test_an_update_keeps_what_did_not_move_with_its_commit_and_cause(rows, study
 
 
 def test_an_update_of_some_runs_keeps_their_tolerances(rows, study_of):
-    """The least tolerance is that of the study's stable runs together, which are not all here."""
+    """The study's stable runs together give the least tolerance, and not all of these runs are here."""
     calm = {"calm": [replace_scores(record, 0.3) for record in study_of["calm"]]}
     later = set_expected(rows, calm)
     assert of(later, "calm").expected == pytest.approx(of(rows, "calm").expected + 0.3)

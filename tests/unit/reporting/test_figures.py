@@ -49,7 +49,7 @@ def add_curves(models, seeds=1, **more):
 
 
 def add_sizes(models, seeds=1, **more):
-    """Of a baseline and of two of three sizes."""
+    """Add runs of a baseline and of two of three sizes."""
     for run, r1 in (("neg2", 30), ("neg512", 35), ("vse0", 31)):
         for seed in range(seeds):
             models.add(
@@ -152,7 +152,7 @@ def test_both_panels_of_the_curves_share_one_axis(models, draw):
     add_curves(models)
     both = texts(draw(CURVES))
     alone = texts(draw(replace(CURVES, metrics=("t2i_r1",))))
-    # Recall of captions ends at 35, that of images at 30: alone it has ticks of its own.
+    # Recall of captions ends at 35, recall of images at 30: alone, recall of images has ticks of its own.
     assert "35" in both and "35" not in alone
 
 
@@ -204,7 +204,7 @@ def test_figures_have_the_width_of_a_column_or_of_a_page(models, draw, width, po
     assert drawn.inline.partition(' width="')[2].startswith(f"{points:g}pt")
 
 
-# Figures that a step computes something for, and those of formulas.
+# Figures that a step computes something for, and figures of formulas.
 
 CONSTELLATIONS = FigureSpec(
     id="figure1", kind=Component("constellations"), title="Losses", caption="A caption.",

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def rows_of(page):
-    """Of each table its rows: group, name, all text."""
+    """Each table's rows: group, name, all text."""
     tables = re.findall(r"<tbody>(.*?)</tbody>", page, re.DOTALL)
     rows = [re.findall(r"<tr .*?</tr>", table, re.DOTALL) for table in tables]
     return [

@@ -110,7 +110,7 @@ def test_no_figure_shows_the_source_of_a_formula(folder):
 
 
 def row_of(text, start):
-    """Lines of a tabular from the one that starts so."""
+    """Lines of a tabular from the line that starts with `start`."""
     lines = [line.strip() for line in text.splitlines()]
     return lines[next(k for k, line in enumerate(lines) if line.startswith(start)) :]
 

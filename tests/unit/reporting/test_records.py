@@ -138,7 +138,7 @@ def test_every_published_cell_is_the_papers(report):
 
 
 CELLS = ("i2t_r1", "i2t_r1_sd", "t2i_r1", "t2i_r1_sd")
-# Of each of these columns, the start of the SHA-256 of its cells, with spaces between them.
+# Start of the SHA-256 of each of these columns: of its cells, with spaces between the cells.
 DIGESTS = {
     "3": "f41eb269 822caa62 2489e493 1173aadd",
     "4": "a1bd2487 7f688b45 f249afcf 6c04b65f",

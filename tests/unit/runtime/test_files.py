@@ -42,7 +42,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_the_file(tmp_path):
-    """That of one that is at work is left alone."""
+    """The file of a process that is at work is left alone."""
     path = tmp_path / "file"
     begin = "from pathlib import Path; import sys, time; from vsepp.runtime.files import whole_file\n"
     write = "with whole_file(Path(sys.argv[1])) as part: part.touch(); print(flush=True); time.sleep(600)"

@@ -21,7 +21,7 @@ def test_every_kind_has_a_rule_and_every_rule_a_kind():
     called = re.findall(r"vsepp make (\w+) ", text)
     in_shards = re.findall(r'"(\w+)": f"\{', (RULES / "shards.smk").read_text())
     assert set(in_shards) == {kind for kind, step in STEPS.items() if step.rows}
-    # The rule of tokens is used again for those of released models; counts are never in one file.
+    # The rule of tokens is used again for released models' tokens; counts are never in one file.
     again = ["tokens_of", "counts", *(f"{kind}_part" for kind in in_shards)]
     assert sorted([*called, *again]) == sorted(STEPS)
 

@@ -11,7 +11,7 @@ STEPS = 6
 
 
 def take_steps(optimiser, params, steps, rates=None):
-    """Steps with their own gradients, some without those of the second parameter, while the rate changes."""
+    """Steps with their own gradients, some without the second parameter's gradient, while the rate changes."""
     for step in steps:
         give_gradients(params, step)
         if isinstance(optimiser, torch.optim.Optimizer):

@@ -61,7 +61,7 @@ RUNS = {
     "a last batch of one pair": tiny.change(tiny.FROZEN, schedule__batch_size=59),
     "batches of two pairs": tiny.change(tiny.FROZEN, schedule__batch_size=2, schedule__negative_set=2),
 }
-# Of every other loss its defaults; one that is added joins by being there.
+# Every other loss with its defaults; a loss that is added joins by being there.
 RUNS |= {
     name: tiny.change(tiny.FROZEN, loss__name=name)
     for name in components.known("loss")
@@ -70,8 +70,8 @@ RUNS |= {
 EPOCHS = 2
 SIZES = (2, 3)
 TRAINED = {2: own_loss.RUN, 3: tiny.FROZEN}
-# Adam divides a gradient by its own size, and so makes much of the rounding of one that is nothing but rounding: that
-# of the bias of W_f under SH, where every caption is as often a negative as it is a positive.
+# Adam divides a gradient by its own size, and so makes much of the rounding where a gradient is nothing but rounding: the
+# gradient of W_f's bias under SH, where every caption is as often a negative as it is a positive.
 CLOSE = {"gradients": 1e-12, "weights": 1e-7}
 
 

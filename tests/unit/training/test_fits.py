@@ -54,7 +54,7 @@ def moments(images, captions):
 def test_ridge_is_least_squares_of_the_augmented_system(pairs, alpha):
     images, captions = pairs
     weight, bias, *rest = ridge.solve(moments(*pairs), alpha, E, ridge.Options())
-    # The columns W and b; b is not penalised. The penalty of a mean over pairs is N times that of a sum.
+    # The columns W and b; b is not penalised. The penalty of a mean over pairs is N times a sum's penalty.
     root = np.sqrt(N * alpha * images.var(axis=0).mean())
     left = np.vstack([np.c_[images, np.ones(N)], np.c_[root * np.eye(D), np.zeros(D)]])
     right = np.vstack([captions, np.zeros((D, E))])

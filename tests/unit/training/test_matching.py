@@ -155,7 +155,7 @@ def trained(run, data, epochs):
 
 
 def test_a_matcher_learns_which_images_and_captions_belong_together(data):
-    # Negatives of any colour: those that score highest have the true one's, and nothing tells them from it.
+    # Negatives of any colour: the highest-scoring negatives have the positive's colour, and nothing tells them from it.
     run = tiny.change(RUN, model__joint_dim=32, model__text__dim=32, model__matcher__temperature=1e3)
     _, found = trained(tiny.change(run, model__text__dropout=0.0, model__matcher__dropout=0.0), data, 30)
     # Two thirds are no match: who knows nothing more pays .637.

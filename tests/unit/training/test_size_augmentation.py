@@ -121,7 +121,7 @@ def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
     rows = [row[1:-1] for row in words_of(ids, lengths)]
     total = IMAGES * 18
     masked = sum(row.count(WORDS - 1) for row in rows)
-    # 18 of the 495 words that a word may become are those of the captions.
+    # 18 of the 495 words that a word may become are the captions' words.
     others = sum(word != WORDS - 1 and not 10 <= word < 28 for row in rows for word in row)
     assert masked / total == pytest.approx(0.10, abs=0.004)
     assert 1 - sum(map(len, rows)) / total == pytest.approx(0.08, abs=0.004)
