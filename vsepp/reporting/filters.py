@@ -218,10 +218,12 @@ def commit(sha: str, dirty: bool | None) -> str:
 
 
 def listing(items: Iterable[Any]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """`a`, `a and b`, `a, b and c`; where an item has a comma, `a, b; and c`."""
     words = [str(item) for item in items]
     if len(words) < 2:
         return "".join(words)
+    if any(", " in word for word in words):
+        return f"{'; '.join(words[:-1])}; and {words[-1]}"
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 

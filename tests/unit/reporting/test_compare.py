@@ -103,7 +103,9 @@ def test_seeds_that_differ_too_much_are_said_so(models):
         models.add("a", seed=seed, ranks=shares(level, seed))
         models.add("b", seed=seed, ranks=shares(40, seed))
     comparison = compare(models.root / "evaluations/a", models.root / "evaluations/b")
-    assert "in R@1, R@5 and R@10 of caption retrieval and rsum: the seeds differ too much." in str(comparison)
+    assert "in R@1, R@5 and R@10 of caption retrieval; and rsum: the seeds differ too much." in str(
+        comparison
+    )
 
 
 def test_seeds_are_matched_by_number(pair, models):
@@ -165,7 +167,7 @@ def test_a_model_beside_itself(files):
     comparison = compare(path, path)
     assert all(one.effect.value == 0 and one.p == 1 and not one.ahead for one in comparison.differences)
     assert str(comparison).splitlines()[-1] == (
-        "No significant difference in R@1, R@5 and R@10 of caption retrieval, R@1, R@5 and R@10 of image retrieval and rsum."
+        "No significant difference in R@1, R@5 and R@10 of caption retrieval; R@1, R@5 and R@10 of image retrieval; and rsum."
     )
 
 

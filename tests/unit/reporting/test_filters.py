@@ -29,6 +29,7 @@ def test_commits_are_short_and_marked_when_dirty():
 def test_listings_read_as_a_sentence():
     found = [filters.listing(items) for items in ([], [1], [1, 2], ("a", "b", "c"))]
     assert found == ["", "1", "1 and 2", "a, b and c"]
+    assert filters.listing(["a, x", "b"]) == "a, x; and b"
 
 
 def test_every_special_character_of_latex_is_escaped_once():
