@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.cli.common import add_step
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError, did_you_mean
-from vsepp.provenance.studies import Kept
+from vsepp.provenance.studies import METRICS_FILE, Kept
 from vsepp.runtime.progress import table
 from vsepp.runtime.terminal import as_started
 
@@ -86,11 +86,11 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
             evaluated.append(plan.study.read(name, seed))
             continue
         folder = plan.folders(name, seed)[1]
-        if (folder / "metrics.json").is_file():
+        if (folder / METRICS_FILE).is_file():
             evaluated.append(folder)
     if not evaluated:
         raise VseppError(
-            f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/metrics.json"
+            f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/{METRICS_FILE}"
         )
     return evaluated
 
@@ -107,9 +107,7 @@ def expected(given: argparse.Namespace) -> None:
     reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
     evaluated = [
-        model
-        for model in models.values()
-        if model.study or (Path(model.evaluation) / "metrics.json").is_file()
+        model for model in models.values() if model.study or (Path(model.evaluation) / METRICS_FILE).is_file()
     ]
     file = expected_file(given.docs, plan.preset, plan.variant)
     if not evaluated:

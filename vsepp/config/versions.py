@@ -17,6 +17,7 @@ from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.compatibility import evaluation_of
 from vsepp.provenance.digests import DIGESTS, FileCache
 from vsepp.provenance.manifest import MANIFEST, read_manifest, uncommitted_steps
+from vsepp.provenance.studies import METRICS_FILE
 from vsepp.provenance.verify import verify_all
 from vsepp.user_files import text_of
 from vsepp.user_yaml import yaml_of
@@ -203,7 +204,7 @@ def list_models(plan: Plan) -> list[dict[str, Any]]:
                     continue
                 manifest, megabytes = read_manifest(folder), weights.stat().st_size / 1e6
                 evaluation = evaluation_of(folder)
-                metrics = json.loads((evaluation / "metrics.json").read_text()) if evaluation else {}
+                metrics = json.loads((evaluation / METRICS_FILE).read_text()) if evaluation else {}
             assert manifest
             uncommitted = uncommitted_steps(manifest)
             entry = {

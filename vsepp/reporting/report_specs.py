@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass
 from vsepp import components, declared
 from vsepp.declared import PROTOCOLS, STRICT, Count, PositiveFloat
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
-from vsepp.provenance.studies import FILES
+from vsepp.provenance.studies import FILES, HISTORY_FILE
 from vsepp.spec import Component, seeded
 
 TASKS: dict[str, str] = {
@@ -342,7 +342,7 @@ class ReportSpec:
             name = seeded(model.model, model.seed)
             inputs[f"evaluation/{name}"] = Path(model.evaluation)
             if model.trained:
-                inputs[f"history/{name}"] = Path(model.run) / "history.csv"
+                inputs[f"history/{name}"] = Path(model.run) / HISTORY_FILE
             if model.pictures:
                 inputs[f"pictures/{Path(model.pictures).name}"] = Path(model.pictures)
         for figure in self.figures:
