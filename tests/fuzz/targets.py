@@ -272,46 +272,6 @@ def lists_as_written(path, result, *_):
     return _arrays_as_written(path, found, tuple(found))
 
 
-def write_trec_runs(folder):
-    spec = write_karpathy(folder / "raw")
-    (folder / "corpus").mkdir()
-    write_tables(folder / "corpus", *read_corpus(spec))
-    runs = folder / "runs"
-    runs.mkdir()
-    images, captions = read_tables(folder / "corpus")
-    ids = [images["image_id"][row] for row in np.flatnonzero(images["split"] == "test")]
-    of = [str(one) for one in captions["caption_id"][captions["split"] == "test"]]
-    for name, queries, documents in (("i2t", ids, of), ("t2i", of, ids)):
-        lines = [
-            f"{q} Q0 {d} 1 {(7 * a + b) / 4} x"
-            for a, q in enumerate(queries)
-            for b, d in enumerate(documents)
-        ]
-        (runs / f"{name}.run").write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def read_trec_runs(folder):
-    found = read_given(str(folder / "runs"), folder / "corpus")
-    evaluate(found, "5K")
-    return found
-
-
-def runs_as_written(folder, result, *_):
-    names = (result.image_ids, result.caption_ids)
-    for task, (queries, documents) in (("i2t", names), ("t2i", names[::-1])):
-        found = {
-            (str(queries[row]), str(documents[item])): score
-            for row, of in enumerate(zip(*result.scores.lists[task], strict=True))
-            for item, score in zip(*of, strict=True)
-            if item >= 0
-        }
-        lines = [line.split() for line in text_in(folder / f"runs/{task}.run").split("\n")]
-        if found != {(line[0], line[2]): float(line[4]) for line in lines if line}:
-            return f"{task}: other scores than written"
-    return None
-
-
 def write_corpus(folder):
     spec = write_karpathy(folder / "raw")
     images, captions = read_corpus(spec)
@@ -578,7 +538,6 @@ TARGETS = {
     "submissions": Target(write_submissions, read_ranks, same_ranks, "made/*"),
     "matrix of scores": Target(write_scores, read_scored, scores_as_written),
     "lists of the best": Target(write_lists, read_scored, lists_as_written),
-    "TREC runs": Target(write_trec_runs, read_trec_runs, runs_as_written, "runs/*"),
     "tables": Target(write_corpus, read_columns, same, "corpus/*"),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(

@@ -29,23 +29,17 @@ def add_steps(steps: Any) -> None:
         steps,
         "evaluate",
         evaluate,
-        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings, scores, TREC run or model",
+        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings, scores or model",
     )
     parser.add_argument(
         "given",
         nargs="?",
         metavar="GIVEN",
-        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; folder of TREC "
-        "runs i2t.run and t2i.run, with --corpus; module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
+        "module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
     )
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="image files that module:name embeds")
     parser.add_argument("--model", metavar="NAME", help="what module:name is called with, such as ViT-B-32")
-    parser.add_argument(
-        "--trec",
-        type=Path,
-        metavar="FOLDER",
-        help="folder for TREC runs, the 100 best of each query, and qrels",
-    )
     step = STEPS["evaluation"]
     for role, read in step.reads.items():
         add_role(parser, role, read)
@@ -98,16 +92,15 @@ def evaluate(given: argparse.Namespace) -> None:
 
 def _refuse(given: argparse.Namespace) -> None:
     """Refuse options that do not go with what is scored."""
-    from vsepp.evaluation.given import is_adapter, is_run
+    from vsepp.evaluation.given import is_adapter
 
-    fit, why = {"trec"}, "only for a trained run (--run); embeddings are scored as they are"
+    fit: set[str] = set()
+    why = "only for a trained run (--run); embeddings are scored as they are"
     if given.given is None:
         fit, why = {"split", *given.roles}, "not for a trained run; evaluate its embeddings.npz"
-    elif is_run(Path(given.given)):
-        fit |= {"split", "corpus"}
     elif is_adapter(given.given):
-        fit |= {"split", "corpus", "pictures", "model"}
-    names = ("split", *given.roles, "pictures", "model", "trec")
+        fit = {"split", "corpus", "pictures", "model"}
+    names = ("split", *given.roles, "pictures", "model")
     if ignored := [option(name) for name in names if getattr(given, name) is not None and name not in fit]:
         raise VseppError(f"evaluate: {', '.join(ignored)}: {why}")
 
@@ -118,13 +111,12 @@ def _score(given: argparse.Namespace) -> None:
     from vsepp.evaluation.embeddings import Embeddings
     from vsepp.evaluation.given import is_adapter, read_given
     from vsepp.evaluation.judged import judge
-    from vsepp.evaluation.trec import write_trec
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
     from vsepp.reporting.judged import as_text
 
-    for place in filter(None, (given.output, given.trec)):
-        output_folder(place)
+    if given.output is not None:
+        output_folder(given.output)
     inputs = {} if is_adapter(given.given) else {"embeddings": Path(given.given)}
     for path in inputs.values():
         if (path.parent / MANIFEST).is_file():
@@ -139,9 +131,6 @@ def _score(given: argparse.Namespace) -> None:
     said = [f"{evaluation}{_at_chance(evaluation)}" for evaluation in evaluations]
     print(*said, *map(as_text, judged), sep="\n\n")
     evaluations += judged
-    if given.trec is not None:
-        given.trec.mkdir(parents=True, exist_ok=True)
-        write_trec(tested, given.trec)
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]

@@ -1,4 +1,4 @@
-"""What a user gives to be scored: embeddings, a matrix of scores, lists of the best, TREC runs, or an adapter of a model."""
+"""What a user gives to be scored: embeddings, a matrix of scores, lists of the best, or an adapter of a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from vsepp.data.containers import Container
 from vsepp.errors import VseppError, refuse
 from vsepp.evaluation.embeddings import EMBEDDING_ARRAYS, IDS, Embeddings
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
-from vsepp.evaluation.trec import read_runs
 from vsepp.user_files import is_there, reading
 
 _LISTS = ("i2t_items", "i2t_scores", "t2i_items", "t2i_scores")
@@ -33,10 +32,9 @@ def read_given(
     given
         An `.npz` of embeddings, see `Embeddings.load`; of `scores` `(n_images, n_captions)`; or of the best items of each query,
         `i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores` `(n_queries, k)`, rows of the gallery, -1 where a list is shorter. Scores
-        and lists come with `caption_to_image` and, if known, `image_ids` and `caption_ids`. Or a folder of TREC runs, see `read_runs`,
-        or `module:name`, see `vsepp.adapters`.
+        and lists come with `caption_to_image` and, if known, `image_ids` and `caption_ids`. Or `module:name`, see `vsepp.adapters`.
     corpus, split
-        Folder of the corpus' tables, and the split that runs and adapters rank.
+        Folder of the corpus' tables, and the split that adapters embed.
     pictures, model
         Folder of the image files, and what `name` is called with.
 
@@ -45,11 +43,10 @@ def read_given(
     VseppError
         Naming the file or the adapter, and what is wrong with it.
     """
-    path = Path(given)
-    if not is_run(path) and not is_adapter(given):
-        return _of_arrays(path)
+    if not is_adapter(given):
+        return _of_arrays(Path(given))
     if corpus is None:
-        raise VseppError(f"{given}: expected the tables of the corpus that it ranks, got none")
+        raise VseppError(f"{given}: expected the tables of the corpus that it embeds, got none")
     # Embeddings of others need no packages of the workflow; tables need pyarrow, one of them.
     from vsepp.data.tables import read_tables
     from vsepp.evaluation.encode import split_rows
@@ -60,9 +57,6 @@ def read_given(
     ids, names = ([str(one) for one in images[column][rows.images]] for column in ("image_id", "file_name"))
     are_numbers = all(re.fullmatch("0|[1-9][0-9]{0,17}", one) for one in ids)
     known = np.array([int(one) for one in ids] if are_numbers else ids), captions["caption_id"][rows.captions]
-    if is_run(path):
-        lists = read_runs(path, *known)
-        return ScoredSet(lists, rows.caption_to_image, _words(lists), *known)
     adapter, what = adapters.load(given, model), f"adapter {given}: embed_"
     texts, files = captions["text"][rows.captions].tolist(), _files(pictures, names)
     vectors = (
@@ -77,14 +71,9 @@ def is_adapter(given: str) -> bool:
     return not is_there(Path(given)) and re.fullmatch(r"[\w.]+:\w+", given) is not None
 
 
-def is_run(path: Path) -> bool:
-    """Whether `path` is a folder with TREC runs."""
-    return any(is_there(path / f"{task}.run") for task in ("i2t", "t2i"))
-
-
 def _of_arrays(path: Path) -> Embeddings | ScoredSet:
     """Embeddings, unless the file has scores."""
-    expected = "an .npz of embeddings, scores or lists, or a folder with i2t.run and t2i.run"
+    expected = "an .npz of embeddings, scores or lists"
     arrays = read_arrays(path, (*EMBEDDING_ARRAYS, "scores", *_LISTS), expected)
     names = ("scores",) if "scores" in arrays else _LISTS
     if arrays.keys().isdisjoint(names):

@@ -167,6 +167,7 @@ def test_metrics_equal_loops_over_ranked_lists():
     expected = {
         # Wrong items above the first hit: all before it.
         **{f"r{k}": [row.index(True) < k for row in hits] for k in (1, 5, 10)},
+        "mrr": [1 / (row.index(True) + 1) for row in hits],
         "rprecision": [sum(row[: sum(row)]) / sum(row) for row in hits],
         "mapr": [
             sum(row[k] * sum(row[: k + 1]) / (k + 1) for k in range(sum(row))) / sum(row) for row in hits
