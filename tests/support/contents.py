@@ -48,8 +48,3 @@ def _without_times(value):
 def differing(one, other):
     """Names of files that one side lacks, or that differ."""
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
-
-
-def without_repository(found):
-    """Content as of jobs in folders without a repository, which know their commit by `VSEPP_GIT_COMMIT` alone."""
-    return {name: made.replace('"dirty": false', '"dirty": null') for name, made in found.items()}

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ports import free_port, wait_for_port
 from processes import wait_until
-from ssh_server import free_port, wait_for_port
 
 NODES = ("n1", "n2")
 # For Slurm a GPU is a device file, and Slurm counts the files that are listed; these two files are on every machine.

@@ -95,8 +95,6 @@ class Step:
     """Spec, raw files → the raw files whose digests the manifest has; `None`: the step takes no raw files."""
     files: tuple[str, ...] = ()
     """Names of the files that other steps read; none where the folder as a whole is the artefact."""
-    beside: tuple[str, ...] = ()
-    """Names of the other files that its rule declares, besides the manifest."""
     versioned: bool = True
     """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
     seed: Callable[[Any], int | None] = lambda _: None

@@ -40,6 +40,5 @@ STEP = Step(
     name=lambda spec, inputs, label: spec.seeded_id,
     known_raw=lambda spec, raw: raw,
     files=FILES,
-    beside=("config.json",),
     size=lambda spec, corpus: product(model_numbers(spec), 4),
 )

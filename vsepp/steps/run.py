@@ -105,7 +105,6 @@ STEP = Step(
     },
     known_raw=lambda spec, raw: raw,
     files=FILES,
-    beside=("config.json", "history.csv"),
     seed=lambda spec: spec.init_seed,
     resumes=True,
     takes=("device", "device_share", "threads", "data_on", "checkpoint_seconds"),

@@ -73,44 +73,15 @@ def use_own_lines():
 use_own_lines()
 
 
-def use_storage():
-    """Whether there is default storage: then let a job find Snakemake's copies under the names that its command has.
-
-    Refused without the object `.keep`: a bucket that is not there would be made, and one that became empty deleted.
-    """
-    kept = workflow.inputfile(".keep")
-    if not kept.is_storage:
-        return False
-    if not workflow.async_run(kept.storage_object.managed_exists()):
-        raise WorkflowError(
-            f"{kept.storage_object.query}: not there. Give the bucket's name as it is, and make this empty object in it once:"
-            " without it Snakemake makes and deletes buckets. docs/scale.md has the command"
-        )
-    copies = Path(kept).parent
-    if not copies.is_symlink():
-        copies.parent.mkdir(parents=True, exist_ok=True)
-        copies.symlink_to(os.path.relpath(".", copies.parent))
-    return True
-
-
 try:
     os.makedirs(".snakemake", exist_ok=True)
 except OSError as error:
     raise WorkflowError(f"This folder cannot be written to: {error}") from None
 
-# What makes a folder, or more files than it declares, then runs where the workflow was started: S3's plugin (0.3.6) does not
-# see a folder that another machine stores, once it was asked for it.
-STORED = use_storage()
-
 try:
     PLAN = make_plan(PROJECT / "params", with_types(config))
 except VseppError as error:
     raise WorkflowError(printable(str(error))) from None
-
-if STORED and (cut := [made for made in PLAN.table.values() if made.parts]):
-    raise WorkflowError(
-        f"{cut[0].folder} is in shards, which are not built for default storage: leave out `shards` of its corpus, or the storage"
-    )
 
 MADE = [TEMPLATES, *(made.folder for made in PLAN.table.values())]
 READ = {
@@ -172,13 +143,6 @@ def artefact(wildcards):
     return PLAN.table[kind, name]
 
 
-def file_of(path):
-    """A file as an input; the project's own, and those of `archives`, are never in default storage."""
-    path = Path(path)
-    made = any(map(path.is_relative_to, (DOWNLOADS.parent, BENCHMARKS)))
-    return str(path) if made or PLAN.owner(path) else local(str(path))
-
-
 def inputs(wildcards):
     """Role → the files that a job reads of other artefacts, and its raw files."""
     made = artefact(wildcards)
@@ -186,13 +150,6 @@ def inputs(wildcards):
     for role, path in made.inputs.items():
         owner = PLAN.owner(path)
         found[role] = owner.targets if owner and owner.folder == path else [path]
-        if STORED and owner and not owner.step.files:
-            # Storage takes a folder file by file, and its job's benchmark last: a folder without that is not whole.
-            found[role].append(f"{BENCHMARKS}/{owner.kind}/{owner.name}.tsv")
-        if STORED and owner and owner.step.files:
-            # A step also reads what lies beside a file; storage brings nothing but what is named.
-            beside = [owner.folder / name for name in (*owner.step.beside, MANIFEST)]
-            found[role] = [*owner.targets, *beside]
     folders = [str(path) for path in made.inputs.values()]
     found["raw"] = sorted(
         {
@@ -201,7 +158,7 @@ def inputs(wildcards):
             if not any(Path(path).is_relative_to(folder) for folder in folders)
         }
     )
-    return {role: [file_of(path) for path in paths] for role, paths in found.items()}
+    return {role: [str(path) for path in paths] for role, paths in found.items()}
 
 
 def spec(wildcards):

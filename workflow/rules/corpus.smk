@@ -28,7 +28,6 @@ rule scenes:
         f"{LOGS}/scenes/{{scenes}}.log",
     benchmark:
         f"{BENCHMARKS}/scenes/{{scenes}}.tsv"
-    localrule: STORED
     threads: 2
     resources:
         mem_mb=800,

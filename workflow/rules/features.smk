@@ -186,7 +186,6 @@ rule tape:
         f"{LOGS}/tape/{{tape}}.log",
     benchmark:
         f"{BENCHMARKS}/tape/{{tape}}.tsv"
-    localrule: STORED
     threads: THREADS
     resources:
         mem_mb=MEMORY,

@@ -3,10 +3,9 @@
 
 rule leaderboard:
     input:
-        submissions=[local(str(path)) for path in sorted(SUBMISSIONS.glob("*/*"))],
+        submissions=[str(path) for path in sorted(SUBMISSIONS.glob("*/*"))],
         templates=[
-            local(str(TEMPLATES / f"{name}.html.j2"))
-            for name in ("base", "leaderboard")
+            str(TEMPLATES / f"{name}.html.j2") for name in ("base", "leaderboard")
         ],
     output:
         # Snakemake deletes what is named here; the last page stays where a submission is refused.

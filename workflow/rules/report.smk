@@ -4,7 +4,7 @@
 rule report:
     input:
         unpack(inputs),
-        templates=[local(str(path)) for path in sorted(TEMPLATES.iterdir())],
+        templates=[str(path) for path in sorted(TEMPLATES.iterdir())],
     output:
         # Not the tables, figures and other pages: Snakemake deletes what is named here, and a report that is refused
         # must leave the last one as it was. The manifest names them all; where one is gone, `common.smk` sees it.
@@ -29,7 +29,6 @@ rule report:
         f"{LOGS}/{PLAN.variant}/report/{{report}}.log",
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/report/{{report}}.tsv"
-    localrule: STORED
     resources:
         mem_mb=500,
     params:
@@ -53,7 +52,6 @@ rule paper:
         f"{LOGS}/{PLAN.variant}/paper/{{report}}.log",
     benchmark:
         f"{BENCHMARKS}/{PLAN.variant}/paper/{{report}}.tsv"
-    localrule: STORED
     resources:
         mem_mb=500,
     params:

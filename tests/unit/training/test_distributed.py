@@ -14,8 +14,8 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
+from ports import free_port
 from safetensors.torch import load_file
-from ssh_server import free_port
 from torch.multiprocessing import start_processes
 
 from vsepp import components
