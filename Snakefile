@@ -24,7 +24,6 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/report.smk"
-include: "workflow/rules/leaderboard.smk"
 include: "workflow/rules/collect.smk"
 
 

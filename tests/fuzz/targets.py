@@ -25,7 +25,6 @@ from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pi
 from PIL import Image, ImageFile
 from plans import PARAMS
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
-from submitted import submit
 
 import vsepp
 from vsepp.config import make_plan
@@ -42,7 +41,6 @@ from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.provenance.manifest import recorded
 from vsepp.released.convert import read_checkpoint, read_words
-from vsepp.reporting.submissions import read_submission
 from vsepp.retrieval import LAYOUT, LAYOUT_FILE
 from vsepp.sources.sums import read_lock
 from vsepp.spec import StoreSpec, to_dict, to_json
@@ -500,25 +498,6 @@ def lists_of_ids_as_written(files, truth, *_):
     return differs(expected, positives_of(truth))
 
 
-def write_submissions(folder):
-    return submit(folder / "made", seeds=(0, 1), protocol="5K").folder
-
-
-def read_ranks(folder):
-    found = read_submission(folder)
-    return found.card, [dict(model.kept.arrays) for model in found.models]
-
-
-def same_ranks(folder, result, undamaged):
-    """The card has the files' digests, and nothing has the card's digest."""
-    if result[0].truths != undamaged[0].truths or len(result[1]) != len(result[0].files):
-        return "another test set or number of seeds"
-    for name in undamaged[1][0]:
-        if not any(np.array_equal(result[1][0][name], seed[name]) for seed in undamaged[1]):
-            return f"other ranks in {name}"
-    return None
-
-
 TARGETS = {
     "coco": Target(write_coco, table, coco_as_written, "**/*.json"),
     "karpathy": Target(write_karpathy, table, karpathy_as_written, "*.json"),
@@ -535,7 +514,6 @@ TARGETS = {
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
     "ratings of CxC": Target(write_cxc, cxc.read, ratings_as_written, "cxc/*"),
     "positives of ECCV": Target(write_eccv, eccv.read, lists_of_ids_as_written, "eccv/*"),
-    "submissions": Target(write_submissions, read_ranks, same_ranks, "made/*"),
     "matrix of scores": Target(write_scores, read_scored, scores_as_written),
     "lists of the best": Target(write_lists, read_scored, lists_as_written),
     "tables": Target(write_corpus, read_columns, same, "corpus/*"),

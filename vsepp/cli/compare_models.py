@@ -19,7 +19,7 @@ def add_steps(steps: Any) -> None:
     """Add `compare` and `expected`."""
     what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
-    kinds = "folder of an evaluation, a trained run or a submission, .npz of embeddings, or id of a run of the preset (all its seeds)"
+    kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
     parser.add_argument("a", metavar="A", help=kinds)
     parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")

@@ -192,35 +192,6 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     )
 
 
-def effects(pairs: Sequence[Sequence[Sequence[np.ndarray]]]) -> list[Effect]:
-    """As `effect` of each pair `(over, of)`, all on the same images and corrected together: they share resamples and permutations, so
-    that matrix products compute all pairs at once."""
-    by_seed = [np.mean(np.subtract(of, over), axis=1) for over, of in pairs]
-    differences = np.stack([np.mean(np.subtract(of, over), axis=0) for over, of in pairs], axis=1)
-    rng, n = np.random.default_rng(0), len(differences)
-    starts = np.unique(np.linspace(0, n, _UNITS, endpoint=False, dtype=int))
-    blocks = np.add.reduceat(rng.permutation(differences), starts)
-    observed, permutations = blocks.sum(axis=0), max(RESAMPLES, round(4 * len(pairs) / ALPHA))
-    means, reached = [], np.ones(len(pairs))
-    for size in (min(_BATCH, RESAMPLES - start) for start in range(0, RESAMPLES, _BATCH)):
-        means.append(rng.multinomial(n, np.full(n, 1 / n), size) @ differences / n)
-    for size in (min(_BATCH, permutations - start) for start in range(0, permutations, _BATCH)):
-        sums = rng.choice([-1.0, 1.0], (size, len(blocks))) @ (blocks * np.sign(observed))
-        reached += (sums >= np.abs(observed) * (1 - 1e-12)).sum(axis=0)
-    p_values = np.minimum(1, 2 * reached / (permutations + 1))  # two-sided
-    ends = np.percentile(np.concatenate(means), [50 * (1 - LEVEL), 50 * (1 + LEVEL)], axis=0).T
-    return [
-        Effect(
-            float(seeds.mean()),
-            Interval(*map(float, both)),
-            seed_interval(seeds),
-            float(p),
-            tuple(map(float, seeds)),
-        )
-        for seeds, both, p in zip(by_seed, ends, p_values, strict=True)
-    ]
-
-
 def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -> Interval | None:
     """95 % interval of a mean over seeds, by Student's t; `None` with one seed, and where all values are equal, which tell no spread.
 

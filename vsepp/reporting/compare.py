@@ -169,7 +169,7 @@ def compare(
     ----------
     first, second
         Where A and B lie, or each seed of them: a folder with `metrics.json` and `ranks.npz`, the folder of a trained run
-        whose evaluation lies beside it, a folder of `seed-*` folders, a submission, or an `.npz` of embeddings, which are ranked here.
+        whose evaluation lies beside it, a folder of `seed-*` folders, or an `.npz` of embeddings, which are ranked here.
         Seeds that both have are compared; a single model without a seed is held against each seed of the other one.
     protocol
         By default the first protocol that all evaluations have; for embeddings alone `5K`, all images at once.

@@ -50,17 +50,12 @@ class Standing:
         return frozenset(label for label, told in self.above.items() if not told.ahead)
 
 
-def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]], many: bool = False) -> dict[Any, Told]:
+def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]]) -> dict[Any, Told]:
     """Differences of pairs of models, corrected together.
 
     `pairs`: key → for both models, per seed, the values of the same images, `(n_images,)`.
-    `many`: the pairs share resamples and permutations; hundreds of pairs take seconds, and the results differ from separate tests
-    by Monte Carlo error.
     """
-    if many and pairs:
-        effects = intervals.effects([(second, first) for first, second in pairs.values()])
-    else:
-        effects = [intervals.effect(second, first, len(pairs)) for first, second in pairs.values()]
+    effects = [intervals.effect(second, first, len(pairs)) for first, second in pairs.values()]
     corrected = intervals.holm([effect.p for effect in effects])
     return {key: Told(effect, p) for key, effect, p in zip(pairs, effects, corrected, strict=True)}
 
@@ -68,12 +63,11 @@ def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]], many: bool = False
 def standings(
     metrics: Mapping[str, Mapping[str, Mapping[int, np.ndarray]]],
     trouble: Mapping[str, str],
-    many: bool = False,
 ) -> dict[str, list[Standing]]:
     """Each model's level in each metric, the best first, and its differences to the others, corrected over pairs and metrics together.
 
     `metrics`: metric, more is better → model → seed → values of images, `(n_images,)`; pairs are compared on common seeds.
-    `trouble`: model → why it is in no comparison, or nothing. `many`: as in `tell`.
+    `trouble`: model → why it is in no comparison, or nothing.
     """
     pairs = {}
     level, order = dict[tuple[str, str], float](), dict[str, list[str]]()
@@ -83,7 +77,7 @@ def standings(
         for first, second in combinations([label for label in order[metric] if not trouble[label]], 2):
             if seeds := sorted(values[first].keys() & values[second].keys()):
                 pairs[metric, first, second] = [[values[one][n] for n in seeds] for one in (first, second)]
-    told = tell(pairs, many)
+    told = tell(pairs)
 
     def standing(metric: str, label: str) -> Standing:
         by_image = np.stack(list(metrics[metric][label].values()))

@@ -35,25 +35,12 @@ def read_models(
     return paired, protocol
 
 
-def read_evaluations(model: Source | Sequence[Source]) -> list[Kept]:
-    """Every seed of a model, as it was evaluated; embeddings are refused."""
-    kept = [_read(source) for source in _sources(model)]
-    if files := [source for source in kept if not isinstance(source, Kept)]:
-        raise VseppError(f"{files[0]}: expected an evaluation: vsepp evaluate {files[0]} --output FOLDER")
-    return [source for source in kept if isinstance(source, Kept)]
-
-
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
     """Where each seed of a model lies."""
     sources: list[Source] = []
     for source in [model] if isinstance(model, str | Path | Kept) else model:
         if isinstance(source, Kept):
             sources.append(source)
-            continue
-        if (Path(source) / "card.yaml").is_file():
-            from vsepp.reporting.submissions import read_submission  # which reads what is ranked here
-
-            sources += [model.kept for model in read_submission(Path(source)).models]
             continue
         seeds = sorted(Path(source).glob("seed-*"), key=lambda path: (len(path.name), path.name))
         sources += seeds or [Path(source)]

@@ -305,13 +305,6 @@ class TrainedSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
-class LeaderboardSpec:
-    """Where submissions lie."""
-
-    submissions: str
-
-
-@dataclass(frozen=True, config=STRICT)
 class ReportSpec:
     """Everything that one `index.html` holds."""
 

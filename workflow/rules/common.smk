@@ -39,7 +39,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(workflow.basedir))
 TEMPLATES = PROJECT / "reports" / "templates"
-SUBMISSIONS = PROJECT / "leaderboard"
 RATES = PROJECT / "benchmarks" / "results.csv"
 
 

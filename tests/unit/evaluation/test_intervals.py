@@ -11,7 +11,6 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import (
     Interval,
     effect,
-    effects,
     holm,
     image_interval,
     mcnemar,
@@ -212,17 +211,3 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
         paired += both.low < 3.3 < both.high
     assert 0.92 <= inside / draws <= 0.98
     assert 0.92 <= paired / draws <= 0.98
-
-
-def test_many_effects_at_once_are_the_effects_of_each():
-    """But for which resamples and permutations were drawn."""
-    rng = np.random.default_rng(0)
-    models = [[rng.random(1500) + shift for _ in range(2)] for shift in (0, 0.02, 0.1)]
-    pairs = [(models[0], models[1]), (models[1], models[2]), (models[0], models[0])]
-    for (over, of), found in zip(pairs, effects(pairs), strict=True):
-        expected = effect(over, of)
-        assert found.value == pytest.approx(expected.value)
-        assert found.by_seed == pytest.approx(expected.by_seed) and found.seeds == expected.seeds
-        assert found.p == pytest.approx(expected.p, abs=0.02)
-        assert found.images.low == pytest.approx(expected.images.low, abs=0.001)
-        assert found.images.high == pytest.approx(expected.images.high, abs=0.001)
