@@ -555,15 +555,10 @@ class RunSpec:
     """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
     weight decay 1e-4, with BiGRU on regions .01."""
     size_augmentation: SizeAugmentationSpec = SizeAugmentationSpec()
-    fit: Component | None = None
-    """A module of vsepp.training.fits, with its options: computes the maps of two frozen encoders in closed form, and loss, optimiser and
-    schedule do not count; null: trained by steps. Text, code: by steps."""
 
     @property
     def components(self) -> list[tuple[str, str]]:
         """Kind and name of the components that a training has besides the encoder's family."""
-        if self.fit:
-            return [*self.model.components, ("fit", self.fit.name)]
         return [*self.model.components, ("loss", self.loss.name), ("optimiser", self.optimiser.name)]
 
     @property

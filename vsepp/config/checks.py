@@ -33,19 +33,6 @@ _SHARED_WITH_START = (
     "joint_dim",
     "vocabulary",
 )
-_OF_FITS: dict[str, tuple[tuple[object, ...], str]] = {
-    "trainset": (("1C", "10C", "1C+rV", "10C+rV"), "an image is one vector, the same in each pair"),
-    "finetune_from": ((None,), "it has no steps"),
-    "image_pooling": ((None,), "an image is one vector"),
-    "image_head": (("linear",), "it computes W and b"),
-    "image_bias": ((True,), "it computes W and b"),
-    "text.frozen": ((True,), "it takes states that nothing trains"),
-    "caption_pooling": (("mean",), "its map of a caption's states stands before the pooling"),
-    "caption_projection": ((False,), "its map of a caption's states stands before the pooling"),
-    "matcher": ((None,), "it has no steps"),
-    "drop_words": ((0.0,), "it has no steps"),
-}
-"""Key of a run with a `fit` → values that it may have, and why."""
 _Wrong = Iterator[tuple[str, str]]
 """Mistakes: the file (or `--config`) and key, and what is wrong."""
 
@@ -187,7 +174,7 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
         elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
             what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
             yield f"{where}.joint_dim", what
-        for key, what in chain(_sets(values), _fit(values)):
+        for key, what in _sets(values):
             yield f"{where}.{key}", what
         if not parameters.protocols[run]:
             yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
@@ -230,15 +217,6 @@ def _sets(values: Mapping[str, Value]) -> _Wrong:
             yield key, "got none; a matcher takes sets of vectors, of images and of captions"
     if caption_pooling and not gives_sets:
         yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
-
-
-def _fit(values: Mapping[str, Value]) -> _Wrong:
-    """Key and reason where a run's maps cannot be computed in closed form."""
-    for key, (expected, why) in _OF_FITS.items() if values["fit"].value else ():
-        got = getattr(values[key].value, "name", values[key].value) if key in values else None
-        if got not in expected:
-            what = f"got {key} {got} with a fit, where {why}; expected {' or '.join(map(str, expected))}"
-            yield key.partition(".")[0], what
 
 
 def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:

@@ -119,7 +119,7 @@ def counted(plan: Plan, pairs: int, items: int = 200_000, jobs: int = 10) -> dic
         sizes[title] = None if before is None or size is None else before + size
         if kind == "run":
             count = captions_of(corpus, spec.train_splits) or 0
-            steps += 0 if spec.fit else (steps_of(spec, count) or 0) * spec.schedule.epochs
+            steps += (steps_of(spec, count) or 0) * spec.schedule.epochs
             # Its row, its image's, its caption's id and a pointer to its split; its place in a permutation.
             held = max(held, (32 + 8 * (spec.schedule.order == "permutation")) * count)
             flops = max(flops, product(2, captions_of(corpus), images_of(corpus), spec.model.joint_dim) or 0)

@@ -156,7 +156,7 @@ def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
 def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
     keys, parameters = paper.tables.figures[name], plan.parameters
     runs = {
-        "all": [model for model in _trained_here(plan, models) if not plan.models[model].spec.fit],
+        "all": _trained_here(plan, models),
         "tuned": [paper.tables.tuned[label][0] for label in keys.labels if label in paper.tables.tuned],
     }.get(kind_of(keys.kind.name).runs, keys.drawn)
     compared = [*runs, *([keys.baseline] if keys.baseline else [])]

@@ -77,7 +77,6 @@ COMPONENTS: dict[str, str] = {
     "caption_pooling": "pooling",
     "matcher": "matcher",
     "optimiser": "optimiser",
-    "fit": "fit",
 }
 """Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
@@ -168,7 +167,7 @@ _WithSpec: Any = create_model(
     "_WithSpec",
     __base__=_EntryKeys,
     **_keys_of(spec.ModelSpec),
-    **_keys_of(spec.RunSpec, "loss", "optimiser", "fit", "legacy_steps", "rc_features", "precision", "draw"),
+    **_keys_of(spec.RunSpec, "loss", "optimiser", "legacy_steps", "rc_features", "precision", "draw"),
     **_keys_of(spec.ScheduleSpec),
     **_keys_of(spec.SizeAugmentationSpec),
 )

@@ -34,7 +34,6 @@ FILES = ("model.safetensors", "vocabulary.json")
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Train one run for one seed, or continue a stopped training."""
     from vsepp.data.vocabulary import Vocabulary
-    from vsepp.training.closed_form import fit
     from vsepp.training.data import load_training_data
     from vsepp.training.distributed import join
     from vsepp.training.loop import LOSS_FILE, train
@@ -42,19 +41,16 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     device, facts = take_machine(job, "run")
     with join(device) as group:
         data = load_training_data(spec, inputs, device, data_on=job.data_on, share=job.device_share)
-        if spec.fit:
-            trained = fit(spec, data, out, job.state, job.raw.get("text_weights")) if group.first else {}
-        else:
-            trained = train(
-                spec,
-                data,
-                out,
-                job.state,
-                device,
-                {**inputs, **job.raw},
-                checkpoint_seconds=job.checkpoint_seconds,
-                group=group,
-            )
+        trained = train(
+            spec,
+            data,
+            out,
+            job.state,
+            device,
+            {**inputs, **job.raw},
+            checkpoint_seconds=job.checkpoint_seconds,
+            group=group,
+        )
     # With the vocabulary the folder can be used by itself, on captions of one's own.
     Vocabulary.read(inputs["tokens"]).write(out)
     if group.first:
@@ -69,8 +65,8 @@ def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
 
 
 def work(spec: RunSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
-    """All steps of the training; where it reads images, with its own passes of the encoder. A fit takes seconds."""
-    if corpus is None or spec.fit:
+    """All steps of the training; where it reads images, with its own passes of the encoder."""
+    if corpus is None:
         return []
     amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
     if spec.finetuned:

@@ -106,28 +106,6 @@ def test_a_paper_is_a_folder(project, before):
     assert not any(name.startswith("run coco-") for name in alone)
 
 
-def test_an_edit_of_fits_makes_only_fitted_runs_again(project, before):
-    text = {"name": "bert", "weights": "minilm", "layers": 6, "hidden": 384, "intermediate": 1536}
-    add_run(
-        project,
-        fit="ridge",
-        text={**text, "dim": 384, "frozen": True},
-        caption_pooling="mean",
-    )
-    edit(project.folder / PRESET, {"runs": {"odd": {"joint_dim": 384}}})
-    fitted = table(project)
-    assert {"run odd/seed-0", "evaluation odd/seed-0"} <= new(before, fitted)
-    for module in ("closed_form.py", "fits/ridge.py"):
-        file = project.folder / "vsepp/training" / module
-        file.write_text(file.read_text() + "\nEDITED = 1\n")
-        edited = table(project)
-        assert changed(fitted, edited) == {"run odd/seed-0"}
-        fitted = edited
-    file = project.folder / "vsepp/training/fits/cca.py"
-    file.write_text(file.read_text() + "\nEDITED = 1\n")
-    assert not changed(fitted, table(project))
-
-
 @pytest.mark.parametrize(
     ("module", "text", "entry"),
     [

@@ -12,7 +12,6 @@ A module has
 - `TextEncoder.start(file)`, if a training can start from weights that are not drawn: reads these weights. `file` is the raw file where
   `weights` is `file/<name>`, else `None`. A trained model is loaded without `start`;
 - `TextEncoder.states(ids, lengths)`, if it has an option `frozen`: the states of captions before the trained part, `(n, longest, size)`;
-  the encoder is then also called with these states in place of `ids`. If a run's `fit` is to compute the trained part, it is `linear`, a
-  `torch.nn.Linear`;
+  the encoder is then also called with these states in place of `ids`;
 - `CITATION`: its source.
 """
