@@ -38,12 +38,7 @@ rule all:
 onstart:
     ask_for_files()
     tell_time()
-    follow()
 
 
 onsuccess:
     announce()
-
-
-onerror:
-    explain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 _NAMED, _LONGEST = 5, 1200
@@ -55,6 +56,11 @@ def printable(message: str) -> str:
         letter if letter.isprintable() or letter == "\n" else repr(letter)[1:-1]
         for letter in cut(message, _LONGEST_MESSAGE)
     )
+
+
+def as_started() -> str:
+    """Prefix of a printed command, `uv run ` or nothing, so that it can be pasted where the present command was given."""
+    return "uv run " if "UV" in os.environ else ""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -17,9 +17,8 @@ from typing import Any
 from vsepp.data.containers import Container
 from vsepp.data.decode import PICTURE, decoded
 from vsepp.data.readers import captions_csv
-from vsepp.errors import VseppError, first_of
+from vsepp.errors import VseppError, as_started, first_of
 from vsepp.runtime.files import csv_text, write_text
-from vsepp.runtime.terminal import as_started
 from vsepp.spec import Component, CorpusSpec
 from vsepp.user_files import PHOTOGRAPHS, reading, utf8
 

@@ -18,7 +18,7 @@ from PIL import Image
 from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, as_started
 from vsepp.evaluation.approximate import Approximate, open_approximate
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
@@ -28,7 +28,6 @@ from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
 from vsepp.runtime.shards import Shards
-from vsepp.runtime.terminal import as_started
 from vsepp.shipped import model_folder, shipped_models
 from vsepp.spec import RunSpec, to_dict
 from vsepp.user_files import PHOTOGRAPHS, reading, text_of

@@ -9,10 +9,9 @@ from typing import Any
 
 from vsepp.cli.common import add_step
 from vsepp.cli.show import add_plan_options, plan_of
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, as_started, did_you_mean
 from vsepp.provenance.studies import METRICS_FILE, Kept
 from vsepp.runtime.progress import table
-from vsepp.runtime.terminal import as_started
 
 
 def add_steps(steps: Any) -> None:

@@ -13,9 +13,8 @@ from typing import Any
 from vsepp.cli.common import add_step
 from vsepp.cli.make import LOCK
 from vsepp.cli.show import add_plan_options, plan_of
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, as_started
 from vsepp.runtime.progress import bytes_text, duration_text, table
-from vsepp.runtime.terminal import as_started
 
 RATES = Path("benchmarks") / "results.csv"
 _INLINE = "--config label=inline runs='{default: {rc_features: inline}}'"

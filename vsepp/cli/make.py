@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_machine, add_role, add_spec, add_step, given_inputs, given_options, option
 from vsepp.cli.show import add_plan_options, config_option, plan_of
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, as_started, did_you_mean
 from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.artefacts import part_role
-from vsepp.runtime.terminal import as_started
 from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_params, add_step
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError, as_started, did_you_mean
 from vsepp.runtime.progress import table
-from vsepp.runtime.terminal import as_started
 
 if TYPE_CHECKING:
     from vsepp.config import Plan

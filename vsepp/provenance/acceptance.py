@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, as_started
 from vsepp.provenance.artefacts import Artefact, behind
 from vsepp.provenance.digests import FileCache
 from vsepp.provenance.manifest import (
@@ -27,7 +27,6 @@ from vsepp.provenance.manifest import (
     write_manifest,
 )
 from vsepp.provenance.verify import Mismatch, is_present, verify
-from vsepp.runtime.terminal import as_started
 
 
 def standing_code(artefact: Artefact) -> str:

@@ -24,11 +24,10 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, as_started
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
 from vsepp.runtime.files import csv_text, whole_file, write_arrays, write_text
-from vsepp.runtime.terminal import as_started
 from vsepp.spec import EvaluationSpec, seeded, to_dict
 from vsepp.user_files import reading
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsepp.errors import VseppError
+from vsepp.errors import VseppError, as_started
 from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.digests import FileCache, differing, path_digest
 from vsepp.provenance.manifest import ancestors_of, artefact_digest, is_accepted, read_manifest
-from vsepp.runtime.terminal import as_started
 from vsepp.spec import to_dict
 
 

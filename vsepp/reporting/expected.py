@@ -30,12 +30,11 @@ from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
 from vsepp.declared import STRICT, mistakes_of
-from vsepp.errors import VseppError, first_of
+from vsepp.errors import VseppError, as_started, first_of
 from vsepp.reporting import filters
 from vsepp.reporting.records import Record, Records, command, dirty_steps
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.runtime.files import csv_text, write_text
-from vsepp.runtime.terminal import as_started
 
 Score = Literal["i2t_r1", "t2i_r1", "rsum"]
 SCORES: dict[Score, str] = {"i2t_r1": "caption R@1", "t2i_r1": "image R@1", "rsum": "rsum"}

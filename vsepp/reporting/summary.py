@@ -9,13 +9,13 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from vsepp.errors import as_started
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
 from vsepp.reporting.expected import State, counted, expected_to_fail
 from vsepp.reporting.records import MadeBy, Records, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
-from vsepp.runtime.terminal import as_started
 
 
 @dataclass(frozen=True)

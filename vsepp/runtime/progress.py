@@ -18,9 +18,6 @@ log = logging.getLogger("vsepp")
 T = TypeVar("T")
 
 SECONDS_BETWEEN_LOG_LINES = 10.0
-PROGRESS = 25
-"""Level of the lines that say how far a step is: between INFO, of its log alone, and WARNING; see `terminal`."""
-logging.addLevelName(PROGRESS, "PROGRESS")
 
 
 class _Formatter(logging.Formatter):
@@ -36,9 +33,7 @@ def configure_logging() -> None:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
-def track(
-    items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1, level: int = PROGRESS
-) -> Iterator[T]:
+def track(items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1) -> Iterator[T]:
     """Yield `items` while showing how far along they are.
 
     Parameters
@@ -53,11 +48,9 @@ def track(
         What is counted ("image", "step").
     each
         Units of an item, such as the images of a chunk; the last item may have fewer.
-    level
-        Level of the log lines.
     """
     done = 0
-    with track_amount(total, what, unit, level=level) as advance:
+    with track_amount(total, what, unit) as advance:
         for item in items:
             yield item
             count = min(each, total - done)
@@ -66,9 +59,7 @@ def track(
 
 
 @contextmanager
-def track_amount(
-    total: int | None, what: str, unit: str, done: int = 0, *, level: int = PROGRESS
-) -> Iterator[Callable[[int], object]]:
+def track_amount(total: int | None, what: str, unit: str, done: int = 0) -> Iterator[Callable[[int], object]]:
     """Show how far work is; yields a function to call with the units of each piece.
 
     Parameters
@@ -81,8 +72,6 @@ def track_amount(
         What is counted ("image", "step"); "B" for bytes.
     done
         Units that were done before.
-    level
-        Level of the log lines.
     """
     # The first process of a run shows a bar; the others log only warnings.
     if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
@@ -111,7 +100,7 @@ def track_amount(
             whole = f" of {_amount(total, unit)}"
             left = f", about {duration_text((total - done - here) / rate)} left"
         text = f"{_amount(done + here, unit)}{whole}{noun}, {_amount(rate, unit)}/s{left}"
-        log.log(level, "%s: %s", what, text)
+        log.info("%s: %s", what, text)
 
     yield advance
     seconds = time.monotonic() - started

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from functools import partial
@@ -120,7 +119,7 @@ def _steps(training: Training, epoch: int) -> None:
     batches = epoch_batches(len(data.pairs), run.schedule, run.order_seed, epoch, done)
     what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
     losses: list[torch.Tensor] = []
-    remaining = track(batches, total - done, what, "step", level=logging.INFO)
+    remaining = track(batches, total - done, what, "step")
     with fp32_products_in(run.precision, training.device):
         for step, drawn in enumerate(remaining, start=done):
             inputs = step_inputs(run, data, training.loss, drawn, epoch, training.device, training.group)

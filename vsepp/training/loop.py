@@ -16,7 +16,7 @@ from vsepp.evaluation.encode import required
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding, read_weights
 from vsepp.provenance.publish import publish
-from vsepp.runtime.progress import PROGRESS, duration_text
+from vsepp.runtime.progress import duration_text
 from vsepp.spec import RunSpec, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
@@ -134,8 +134,7 @@ def _report(training: Training) -> None:
     """Log a line for the epoch, and advice if the model has collapsed."""
     run, last = training.run, training.history[-1]
     left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
-    log.log(
-        PROGRESS,
+    log.info(
         "epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
         last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
         last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,

@@ -1,18 +1,13 @@
 # The plan that all rules look up, and the only functions of the workflow: what a job makes, reads and computes stands in
 # the plan's table (`vsepp.config`); here is what only Snakemake needs.
 
-import atexit
 import os
 import re
-import sys
 import time
-from logging.handlers import QueueHandler
 from pathlib import Path
 from shlex import quote
 
 from snakemake.exceptions import WorkflowError
-from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
-from snakemake.settings.enums import Quietness
 
 from vsepp.config import make_plan
 from vsepp.config.costs import costs_of, hours_of, read_rates
@@ -29,7 +24,6 @@ from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
 from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
 from vsepp.runtime.progress import duration_text
-from vsepp.runtime.terminal import JobLogs, failure_text
 from vsepp.spec import to_json
 from vsepp.steps import STEPS
 
@@ -40,37 +34,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 PROJECT = Path(os.path.relpath(workflow.basedir))
 TEMPLATES = PROJECT / "reports" / "templates"
 RATES = PROJECT / "benchmarks" / "results.csv"
-
-
-def use_own_lines():
-    """Show Snakemake's own lines where the profile's plugin `rich` can draw no bars, since it shows no jobs there."""
-    settings = workflow.output_settings
-    quiet = {Quietness.PROGRESS, Quietness.RULES, Quietness.ALL} & set(
-        settings.quiet or ()
-    )
-    if sys.stderr.isatty() and not settings.dryrun and not quiet:
-        return
-    # It leads to the plugins; Snakemake's process for a single job has none.
-    queue = next(
-        (one for one in logger.handlers if isinstance(one, QueueHandler)), None
-    )
-    if queue is None or set(settings.log_handler_settings) != {"rich"}:
-        return
-    logger.removeHandler(queue)
-    stream = sys.stdout if settings.stdout else sys.stderr
-    formatter = DefaultFormatter(settings.quiet, settings.show_failed_logs)
-    shown = DefaultFilter(
-        settings.quiet,
-        settings.debug_dag,
-        settings.verbose,
-        settings.dryrun,
-        settings.printshellcmds,
-    )
-    logger.addHandler(ColorizingTextHandler(settings.nocolor, stream, formatter, shown))
-
-
-use_own_lines()
-
 
 try:
     os.makedirs(".snakemake", exist_ok=True)
@@ -249,13 +212,6 @@ def ask_for_files():
             logger.warning(f"{file.spec.file} is not there. {file.spec.instructions}")
 
 
-def follow():
-    """Show from now on how far jobs are and what they warn of."""
-    global JOB_LOGS
-    JOB_LOGS = JobLogs(say)
-    logger.addHandler(JOB_LOGS)
-
-
 def tell_time():
     """Say what the jobs take where such a device was measured."""
     rates = read_rates(RATES) if RATES.is_file() else {}
@@ -269,20 +225,10 @@ def tell_time():
     for device in measured[-1:]:
         seconds = 3600 * hours_of(costs, rates[device])["hours"]
         if seconds >= 60:
-            say(
+            logger.info(
                 f"This takes {duration_text(seconds)} by the rates of {device}; validations, evaluations and starts of processes"
                 " come on top"
             )
-
-
-def say(text):
-    """Show a line, unless the command line asks to be quiet about progress."""
-    logger.info(text, extra={"quietness": Quietness.PROGRESS})
-
-
-def print_last(text):
-    """Print something below all that Snakemake still says."""
-    atexit.register(print, f"\n{text}", flush=True)
 
 
 def announce():
@@ -294,10 +240,7 @@ def announce():
         for path in paths
         if path.is_file() and path.stat().st_mtime >= STARTED
     ]
-    if headlines:
-        print_last("\n\n".join(headlines if has_tex() else [TEX_WANTED, *headlines]))
-
-
-def explain():
-    """End with the jobs that failed, their logs, and how to go on."""
-    print_last(failure_text(JOB_LOGS.failed))
+    if headlines and not has_tex():
+        logger.info(f"\n{TEX_WANTED}")
+    for headline in headlines:
+        logger.info(f"\n{headline}")

@@ -21,7 +21,6 @@ from vsepp.models.encoder import load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.text import gru
-from vsepp.runtime.progress import PROGRESS
 from vsepp.spec import Component
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
@@ -209,9 +208,9 @@ def test_weights_that_are_not_finite_are_not_kept(corpus, tmp_path):
 
 def test_every_epoch_tells_its_recalls_and_about_how_long_the_rest_takes(corpus, tmp_path, caplog):
     run = tiny.change(tiny.FROZEN, schedule__epochs=3, init_seed=4)
-    with caplog.at_level(PROGRESS, logger="vsepp"):
+    with caplog.at_level(logging.INFO, logger="vsepp"):
         run_in(tmp_path, run, tiny.data_of(run, corpus))
-    told = [record.message for record in caplog.records if record.levelno == PROGRESS]
+    told = [message for message in caplog.messages if message.startswith("epoch ")]
     assert [text.split("  ")[0] for text in told] == [f"epoch {n}/3" for n in (1, 2, 3)]
     assert all(
         re.search(r"  validation: caption R@1 \d+\.\d  image R@1 \d+\.\d  rsum ", text) for text in told
