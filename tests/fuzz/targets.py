@@ -253,7 +253,7 @@ def write_lists(folder):
 
 
 def read_scored(path):
-    found = read_given(str(path))
+    found = read_given(path)
     evaluate(found, "5K")
     return found
 

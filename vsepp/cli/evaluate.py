@@ -1,4 +1,4 @@
-"""Score a trained run, or anyone's model; typeset a report."""
+"""Score a trained run, or anyone's embeddings; typeset a report."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ def add_steps(steps: Any) -> None:
         steps,
         "evaluate",
         evaluate,
-        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings, scores or model",
+        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings or scores",
     )
     parser.add_argument(
         "given",
         nargs="?",
-        metavar="GIVEN",
+        type=Path,
+        metavar="FILE",
         help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
-        "module:name that embeds, with --corpus and --pictures; or else --run and --corpus",
+        "or else --run and --corpus",
     )
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="image files that module:name embeds")
-    parser.add_argument("--model", metavar="NAME", help="what module:name is called with, such as ViT-B-32")
     step = STEPS["evaluation"]
     for role, read in step.reads.items():
         add_role(parser, role, read)
@@ -91,25 +90,20 @@ def evaluate(given: argparse.Namespace) -> None:
 
 
 def _refuse(given: argparse.Namespace) -> None:
-    """Refuse options that do not go with what is scored."""
-    from vsepp.evaluation.given import is_adapter
-
-    fit: set[str] = set()
-    why = "only for a trained run (--run); embeddings are scored as they are"
+    """Refuse options of a trained run where embeddings or scores are given."""
     if given.given is None:
-        fit, why = {"split", *given.roles}, "not for a trained run; evaluate its embeddings.npz"
-    elif is_adapter(given.given):
-        fit = {"split", "corpus", "pictures", "model"}
-    names = ("split", *given.roles, "pictures", "model")
-    if ignored := [option(name) for name in names if getattr(given, name) is not None and name not in fit]:
-        raise VseppError(f"evaluate: {', '.join(ignored)}: {why}")
+        return
+    if ignored := [option(name) for name in ("split", *given.roles) if getattr(given, name) is not None]:
+        raise VseppError(
+            f"evaluate: {', '.join(ignored)}: only for a trained run (--run); embeddings are scored as they are"
+        )
 
 
 def _score(given: argparse.Namespace) -> None:
     """Score what is given."""
     from vsepp.evaluation import protocols
     from vsepp.evaluation.embeddings import Embeddings
-    from vsepp.evaluation.given import is_adapter, read_given
+    from vsepp.evaluation.given import read_given
     from vsepp.evaluation.judged import judge
     from vsepp.provenance.manifest import MANIFEST, recorded, require_intact
     from vsepp.provenance.publish import published
@@ -117,12 +111,9 @@ def _score(given: argparse.Namespace) -> None:
 
     if given.output is not None:
         output_folder(given.output)
-    inputs = {} if is_adapter(given.given) else {"embeddings": Path(given.given)}
-    for path in inputs.values():
-        if (path.parent / MANIFEST).is_file():
-            require_intact(path.parent)
-    split = given.split or "test"
-    tested = read_given(given.given, given.corpus, split, given.pictures, given.model)
+    if (given.given.parent / MANIFEST).is_file():
+        require_intact(given.given.parent)
+    tested = read_given(given.given)
     evaluations: list[Any] = [
         protocols.evaluate(tested, protocol, given.fold_size) for protocol in given.protocol
     ]
@@ -134,10 +125,8 @@ def _score(given: argparse.Namespace) -> None:
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
-    spec: dict[str, Any] = {"protocols": names, "fold_size": given.fold_size}
-    if given.corpus is not None:
-        inputs["corpus"] = given.corpus
-        spec |= {"given": given.given, "model": given.model, "split": split}
+    spec = {"protocols": names, "fold_size": given.fold_size}
+    inputs = {"embeddings": given.given}
     modules = ["vsepp.evaluation.protocols", "vsepp.evaluation.judged"]
     if isinstance(tested, Embeddings):
         modules.append(module_name("similarity", tested.similarity.name))
@@ -145,8 +134,6 @@ def _score(given: argparse.Namespace) -> None:
         published(given.output) as folder,
         recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
     ):
-        if is_adapter(given.given) and isinstance(tested, Embeddings):
-            tested.save(folder / "embeddings.npz")
         protocols.save(evaluations, folder)
         facts["protocols"] = names
 

@@ -1,11 +1,19 @@
 """What a user gives to be scored: matrices and lists rank as a naive loop says, and what is wrong with them is said."""
 
 import json
+import sys
+import types
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
+from pages import DOCS, blocks, one
+from raw_layouts import jpeg
+from torchvision.transforms.functional import pil_to_tensor
 
 from vsepp.cli import main
+from vsepp.data.tables import write_tables
 from vsepp.errors import VseppError
 from vsepp.evaluation.given import read_given
 from vsepp.evaluation.protocols import evaluate
@@ -48,7 +56,7 @@ def truncated(scores, k, other):
 
 def save(path, **arrays):
     np.savez(path, **{"caption_to_image": OWNER, **arrays})
-    return str(path)
+    return path
 
 
 def list_arrays(k=5, other=4):
@@ -134,13 +142,16 @@ def test_arrays_that_do_not_fit_are_refused(case, tmp_path):
     }
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(VseppError, match=f"^{tmp_path / 'a.npz'}: (.|\n)*{said}"):
-        read_given(str(tmp_path / "a.npz"))
+        read_given(tmp_path / "a.npz")
 
 
 def test_the_command_scores_a_matrix(tmp_path, capsys):
     """Its scores are distinct; the output says that they rank like chance, and the folder has the metrics that are printed."""
     scores = np.random.default_rng(8).permutation(SCORES.size).reshape(SCORES.shape).astype(float)
-    assert main(["evaluate", save(tmp_path / "a.npz", scores=scores), "--output", str(tmp_path / "out")]) == 0
+    assert (
+        main(["evaluate", str(save(tmp_path / "a.npz", scores=scores)), "--output", str(tmp_path / "out")])
+        == 0
+    )
     said = capsys.readouterr().out
     assert "30 captions in all, matrix of scores\n" in said
     assert said.endswith("\nprotocol 5K: ranks like chance\n")
@@ -152,13 +163,56 @@ def test_the_command_scores_a_matrix(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["a.npz", "--model", "x"], "evaluate: --model: only for a trained run"),
-        (["a.npz", "--pictures", "x"], "evaluate: --pictures: only for a trained run"),
-        (["mod:name", "--encoder", "x"], "evaluate: --encoder: only for a trained run"),
-        (["--run", "r", "--corpus", "c", "--model", "x"], "evaluate: --model: not for a trained run"),
-        (["nowhere.npz"], "nowhere.npz: no such file; expected an .npz of embeddings, scores or lists"),
+        (
+            ["a.npz", "--split", "val", "--encoder", "x"],
+            "evaluate: --split, --encoder: only for a trained run",
+        ),
+        (["nowhere.npz"], "nowhere.npz: no such file"),
     ],
 )
 def test_options_that_do_not_go_with_what_is_scored(options, said, capsys):
     assert main(["evaluate", *options]) == 1
     assert said in capsys.readouterr().err
+
+
+class NoModel:
+    """As open_clip's models are called, with random embeddings."""
+
+    def encode_image(self, pixels, normalize):
+        return torch.nn.functional.normalize(torch.rand(len(pixels), 6))
+
+    def encode_text(self, tokens, normalize):
+        return torch.nn.functional.normalize(torch.rand(len(tokens), 6))
+
+    def eval(self):
+        return self
+
+
+def test_what_the_page_writes_with_open_clip_is_evaluated(tmp_path, monkeypatch, capsys):
+    """In the split test are images 0, 2 and 3, whose captions follow each other in no order."""
+    names, owner = [f"{row}.jpg" for row in range(4)], np.array([3, 0, 1, 2, 0, 3], "i4")
+    images = pd.DataFrame({"image_id": ["50", "51", "52", "53"], "file_name": names, "container": "images"})
+    images = images.assign(member=names, split=["test", "train", "test", "test"])
+    captions = pd.DataFrame({"caption_id": np.arange(6) + 700, "image_index": owner, "text": "a dog"})
+    captions = captions.assign(split=images["split"].to_numpy()[owner])
+    for folder in ("coco-1a2b3c4d", "pictures"):
+        (tmp_path / folder).mkdir()
+    write_tables(tmp_path / "coco-1a2b3c4d", images, captions)
+    for row in (0, 2, 3):
+        (tmp_path / "pictures" / names[row]).write_bytes(jpeg(row))
+    stub = types.ModuleType("open_clip")
+    stub.create_model_and_transforms = lambda name, pretrained: (NoModel(), None, pil_to_tensor)
+    stub.get_tokenizer = lambda name: lambda texts: torch.zeros(len(texts), 77)
+    monkeypatch.setitem(sys.modules, "open_clip", stub)
+    monkeypatch.chdir(tmp_path)
+    code = one(blocks((DOCS / "referee.md").read_text(encoding="utf-8")), "from pathlib import Path")
+    for shown, here in (("results/paper/corpora", "."), ("/data/coco/val2014", "pictures")):
+        assert shown in code
+        code = code.replace(shown, here)
+    exec(compile(code, "referee.md", "exec"), {})
+    found = read_given(tmp_path / "mine.npz")
+    assert found.image_ids.tolist() == [50, 52, 53]
+    assert found.caption_ids.tolist() == [700, 701, 703, 704, 705]
+    assert found.caption_to_image.tolist() == [2, 0, 1, 0, 2]
+    assert main(["evaluate", "mine.npz"]) == 0
+    assert "1 fold of 3 images, 5 captions in all, dot similarity" in capsys.readouterr().out
