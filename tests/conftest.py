@@ -9,8 +9,6 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-from vsepp.reporting.typeset import has_tex
-
 pytest.register_assert_rewrite("browsing")
 # A machine that is busy with other work is slow, and nothing else is wrong with it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,7 +45,7 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_setup(item):
     """A test that is marked `tex` needs an engine."""
-    if item.get_closest_marker("tex") and not has_tex():
+    if item.get_closest_marker("tex") and not shutil.which("pdflatex"):
         pytest.skip("needs TeX: apt-get install texlive-latex-base texlive-latex-recommended lmodern")
 
 

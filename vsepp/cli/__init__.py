@@ -1,6 +1,6 @@
 """Reproduce VSE++ step by step.
 
-The rules of the workflow call `vsepp fetch`, `make` and `paper`; each works by hand too.
+The rules of the workflow call `vsepp fetch` and `make`; each works by hand too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vsepp.runtime.progress import configure_logging
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
     "look at runs and results": ("plan", "runs", "show", "models", "expected", "verify", "schema"),
-    "steps of the workflow": ("fetch", "make", "export-tar", "paper", "record", "accept", "sync"),
+    "steps of the workflow": ("fetch", "make", "export-tar", "record", "accept", "sync"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\

@@ -1,4 +1,4 @@
-"""Score a trained run, or anyone's embeddings; typeset a report."""
+"""Score a trained run, or anyone's embeddings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("vsepp")
 
 
 def add_steps(steps: Any) -> None:
-    """Add `evaluate` and `paper`."""
+    """Add `evaluate`."""
     parser = add_step(
         steps,
         "evaluate",
@@ -71,9 +71,6 @@ def add_steps(steps: Any) -> None:
     )
     add_machine(parser, step.takes)
     add_plan_options(parser)
-
-    parser = add_step(steps, "paper", paper, "typeset a report's paper.tex as paper.pdf beside it")
-    parser.add_argument("report", type=Path, help="folder of the report")
 
 
 def evaluate(given: argparse.Namespace) -> None:
@@ -187,10 +184,3 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         make(STEPS["evaluation"], spec, given_inputs(given), output, raw=raw, **given_options(given))
     if given.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
-
-
-def paper(given: argparse.Namespace) -> None:
-    """Typeset a report."""
-    from vsepp.reporting.typeset import typeset
-
-    print(typeset(given.report))

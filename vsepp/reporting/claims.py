@@ -117,14 +117,6 @@ class Verdict:
         return REPRODUCED if self.own and self.spec.place else SAME
 
 
-def by_claim(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
-    """The verdicts on each claim, one a metric."""
-    claims: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        claims.setdefault(verdict.spec.id.partition("/")[0], []).append(verdict)
-    return list(claims.values())
-
-
 def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
     """Verdicts on the paper's claims, and verdicts on comparisons of one's own."""
     verdicts = list(verdicts)

@@ -45,18 +45,10 @@ class Drawn:
     """A figure that was written."""
 
     spec: FigureSpec
-    text: str
-    """Its caption without the note."""
-    note: str
-    """The context's note on the data, where the figure is about data; a page has the note once, above all figures."""
+    caption: str
     alt: str
     """What is shown, numbers included, for those who do not see it."""
     folder: Path
-
-    @property
-    def caption(self) -> str:
-        """Caption and note, for a figure that stands alone."""
-        return " ".join(filter(None, (self.text, self.note)))
 
     @property
     def inline(self) -> Markup:
@@ -101,7 +93,7 @@ def write_figure(
         said.caption += _about_runs(runs, material.shown(runs), kind.shows_training)
         return said
 
-    return _write(spec, context, folder, kind.height, draw, about_data=bool(kind.runs))
+    return _write(spec, context, folder, kind.height, draw)
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -129,18 +121,17 @@ def _write(
     folder: Path,
     height: float,
     draw: Callable[[Figure], Said],
-    about_data: bool = True,
 ) -> Drawn:
     """Draw a figure, in type like the paper's where the context asks for it, and write all formats.
 
-    The caption ends with the data that stand in for the paper's; the note is there where the figure is `about_data`.
+    The caption ends with the data that stand in for the paper's.
     """
     files = [folder / f"{spec.id}.{suffix}" for suffix in _METADATA]
     said = draw_files(files, WIDTHS[spec.width], height, draw, context.serif)
     swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    text = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
+    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
     alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(spec, text, context.data_note if about_data else "", alt, folder)
+    return Drawn(spec, caption, alt, folder)
 
 
 def draw_files(

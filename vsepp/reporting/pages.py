@@ -20,12 +20,11 @@ from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, expected_to_fail, read_expected, worst
 from vsepp.reporting.measured import judge
-from vsepp.reporting.paper import page_layout, paper_values, tex_layout
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
-from vsepp.reporting.tables import build_table, flat_rows
+from vsepp.reporting.tables import build_table, flat_rows, page_layout, tex_layout
 from vsepp.reporting.terms import TERMS, glossed
 from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import csv_text, write_text
@@ -93,8 +92,6 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         write_page(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
     # A document of all tables, which reads the tabulars beside it.
     write_page(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
-    paper = paper_values(tables, figures, verdicts, context)
-    write_page(folder / "paper.tex", "paper.tex.j2", **paper, **shared)
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in records.items():

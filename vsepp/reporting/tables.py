@@ -368,3 +368,31 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 }
             flat.append(values)
     return flat
+
+
+def page_layout(table: Table) -> dict[str, Any]:
+    """Where a table's columns lie on a page; templates do no arithmetic."""
+    numbers = len(table.spec.cells)
+    return {
+        "columns": numbers,
+        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
+        "first": [f"{direction}_{table.spec.columns[0]}" for direction in table.spec.tasks],
+    }
+
+
+def tex_layout(table: Table) -> dict[str, Any]:
+    """Where a tabular's columns lie; templates do no arithmetic."""
+    columns = len(table.spec.columns)
+    labels = 4 if table.spec.trainset else 3
+    # A deviation has a column of its own, so that the values above and below it stay aligned.
+    span = 2 * columns if table.has_seeds else columns
+    number = r"r@{\,}l" if table.has_seeds else "r"
+    starts = [labels + place * span + 1 for place in range(len(table.spec.tasks))]
+    return {
+        "labels": labels,
+        "span": span,
+        "numbers": span * len(table.spec.tasks),
+        "width": labels + span * len(table.spec.tasks),
+        "columns": filters.Tex("@{}" + "l" * labels + number * columns * len(table.spec.tasks) + "@{}"),
+        "rules": [(start, start + span - 1) for start in starts],
+    }

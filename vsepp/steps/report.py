@@ -7,7 +7,6 @@ from pathlib import Path
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.provenance.manifest import FILES
 from vsepp.reporting.report_specs import ReportSpec
-from vsepp.reporting.typeset import PDF
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -15,7 +14,6 @@ def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.reporting.pages import write_report
 
     print(write_report(spec, out, job.output))
-    (job.output / PDF).unlink(missing_ok=True)  # left by an earlier report
     files = (path for path in out.rglob("*") if path.is_file())
     return {FILES: sorted(path.relative_to(out).as_posix() for path in files)}
 

@@ -21,7 +21,6 @@ from vsepp.provenance.acceptance import (
 )
 from vsepp.provenance.manifest import MANIFEST
 from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
-from vsepp.reporting.typeset import TEX_WANTED, has_tex
 from vsepp.runtime.devices import visible_gpus
 from vsepp.runtime.progress import duration_text
 from vsepp.spec import to_json
@@ -199,12 +198,6 @@ def of_phase(phase):
     ]
 
 
-def typeset_reports():
-    """The PDF of each report, where this machine has a TeX engine."""
-    reports = PLAN.of_kind("report").values() if has_tex() else ()
-    return [f"{made.folder}/paper.pdf" for made in reports]
-
-
 def ask_for_files():
     """Say at once, and not in the first hour, which files nobody but the user can get."""
     for file in PLAN.downloads.values():
@@ -240,7 +233,5 @@ def announce():
         for path in paths
         if path.is_file() and path.stat().st_mtime >= STARTED
     ]
-    if headlines and not has_tex():
-        logger.info(f"\n{TEX_WANTED}")
     for headline in headlines:
         logger.info(f"\n{headline}")

@@ -40,23 +40,3 @@ rule report:
     shell:
         # Not as an argument: those of Linux have at most 128 KiB.
         "vsepp make report --spec - --code {params.code} --output {params.folder} <<< {params.spec:q} > {log} 2>&1"
-
-
-# Asked for where a TeX engine is installed; the report's paper.tex is there in any case.
-rule paper:
-    input:
-        manifest=f"{REPORTS}/{{report}}/manifest.json",
-    output:
-        pdf=f"{REPORTS}/{{report}}/paper.pdf",
-    log:
-        f"{LOGS}/{PLAN.variant}/paper/{{report}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/paper/{{report}}.tsv"
-    resources:
-        mem_mb=500,
-    params:
-        folder=folder,
-    message:
-        "Report {wildcards.report} as a PDF (log: {log})"
-    shell:
-        "vsepp paper {params.folder} > {log} 2>&1"
