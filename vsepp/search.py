@@ -8,7 +8,7 @@ index.captions_for("a.jpg", k=5)
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,9 @@ from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
 from vsepp.errors import VseppError, as_started
-from vsepp.evaluation.approximate import Approximate, open_approximate
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
-from vsepp.evaluation.scores import best_of_blocks, ranges
+from vsepp.evaluation.scores import best_of_blocks
 from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
@@ -30,14 +29,12 @@ from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
 from vsepp.runtime.shards import Shards
 from vsepp.shipped import model_folder, shipped_models
 from vsepp.spec import RunSpec, to_dict
-from vsepp.user_files import PHOTOGRAPHS, reading, text_of
+from vsepp.user_files import PHOTOGRAPHS, text_of
 
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""
 THUMBNAIL = 256
 """Longest side of a thumbnail, pixels."""
-# Vectors that are scored at once.
-_AT_ONCE = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Hit:
 class Index:
     """Embedded images and captions, and the model that embeds questions.
 
-    Made by `open_index`, `index_pictures` and `index_vectors`.
+    Made by `open_index` and `index_pictures`.
     """
 
     model: Model
@@ -68,22 +65,19 @@ class Index:
     """Folder of the model."""
     source: str
     """Where images and captions are from: name of the corpus, or the folder of pictures."""
-    image_embeddings: np.ndarray | Shards
+    image_embeddings: np.ndarray
     """float32 `(n_images, d)`."""
-    image_ids: Sequence[str | int]
+    image_ids: Sequence[str]
     file_names: Sequence[str]
-    """`n_images` names; none where only the vectors of images are at hand."""
-    caption_embeddings: np.ndarray | Shards
+    caption_embeddings: np.ndarray
     """float32 `(n_captions, d)`; no rows where there are no captions."""
-    captions: Sequence[str | int]
+    captions: Sequence[str]
     caption_to_image: np.ndarray
     """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
     pixels: Sequence[Path] | np.ndarray | Shards | WholeImages | None
     """The images as files, or the pixels of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""
-    approximate: Approximate | None = None
-    """Approximate index that lists the candidates of a question; `None`: all are candidates."""
 
     @property
     def name(self) -> str:
@@ -106,12 +100,10 @@ class Index:
         if not self.image_ids:
             raise VseppError("there are no pictures: give a folder of pictures, or ask with a picture")
         asked = self.model.embed_captions([text])
-        scores, rows = self._best(
-            asked, self.image_embeddings, k, lambda some: self.model.scores(some, asked).T
-        )
+        scores, rows = _best(self.model.scores(self.image_embeddings, asked).T, k)
         firsts = [np.flatnonzero(self.caption_to_image == row)[:1] for row in rows]
         return self._hits(
-            scores, rows, ["".join(str(self.captions[number]) for number in first) for first in firsts]
+            scores, rows, ["".join(self.captions[number] for number in first) for first in firsts]
         )
 
     def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
@@ -126,28 +118,8 @@ class Index:
         if not self.captions:
             raise VseppError("there are no captions: give a file of captions, or ask with a sentence")
         asked = self.model.embed_images([picture])
-        scores, found = self._best(
-            asked, self.caption_embeddings, k, lambda some: self.model.scores(asked, some)
-        )
-        return self._hits(scores, self.caption_to_image[found], [str(self.captions[row]) for row in found])
-
-    def _best(
-        self,
-        asked: np.ndarray,
-        vectors: np.ndarray | Shards,
-        k: int,
-        score: Callable[[np.ndarray], np.ndarray],
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The k highest scores with one question, `(k,)`, and the rows of their vectors."""
-        if k < 1:
-            raise VseppError(f"expected at least 1 answer, got {k}")
-        if self.approximate is None:
-            blocks = (score(vectors[part]) for part in ranges(len(vectors), _AT_ONCE))
-            scores, rows = best_of_blocks(blocks, k)
-            return scores[0], rows[0]
-        candidates = self.approximate.candidates(asked, k)
-        scores, places = best_of_blocks([score(vectors[candidates])], k)
-        return scores[0], candidates[places[0]]
+        scores, found = _best(self.model.scores(asked, self.caption_embeddings), k)
+        return self._hits(scores, self.caption_to_image[found], [self.captions[row] for row in found])
 
     def _hits(self, scores: np.ndarray, rows: np.ndarray, captions: Sequence[str]) -> list[Hit]:
         """Answers, best first, with the image and the caption of each."""
@@ -162,7 +134,7 @@ class Index:
         """Id and file name; empty for none."""
         if row < 0:
             return "", ""
-        return str(self.image_ids[row]), self.file_names[row] if self.file_names else ""
+        return self.image_ids[row], self.file_names[row]
 
     def unknown_words(self, text: str) -> list[str]:
         """Words of a text that the model does not know: it takes each for the same unknown word."""
@@ -180,6 +152,14 @@ class Index:
         picture = picture.convert("RGB")
         picture.thumbnail((THUMBNAIL, THUMBNAIL))
         return picture
+
+
+def _best(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k highest scores of one question, `(k,)`, and their columns; scores are `(1, n)`."""
+    if k < 1:
+        raise VseppError(f"expected at least 1 answer, got {k}")
+    best, columns = best_of_blocks([scores], k)
+    return best[0], columns[0]
 
 
 def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
@@ -282,72 +262,6 @@ def index_pictures(
         files,
         np.arange(len(files)),
     )
-
-
-def index_vectors(
-    model: str | os.PathLike[str],
-    vectors: Sequence[str | os.PathLike[str]],
-    approximate: str | os.PathLike[str] | None = None,
-    *,
-    device: str = "cpu",
-) -> Index:
-    """Load a model, and vectors of its joint space, which stay in their files: a sentence or a picture finds their rows.
-
-    Parameters
-    ----------
-    model
-        As for `vsepp.load`.
-    vectors
-        `.npy` files of float32 `(n, d)`, or folders of them in the order of their names; rows go on from file to file.
-    approximate
-        File of an approximate index, made where it is missing; only its candidates are scored. It needs faiss.
-    device
-        As for `vsepp.load`.
-
-    Raises
-    ------
-    VseppError
-        As `vsepp.load` and `open_approximate`; if a file has no such vectors, or the model's similarity has no approximate index.
-    """
-    loaded = load(model, device=device)
-    if approximate is not None and loaded.run.model.similarity.name != "dot":
-        raise VseppError(
-            f"the similarity {loaded.run.model.similarity.name} has no approximate index; expected dot: scan the vectors exactly"
-        )
-    rows = Shards([_mapped(file, loaded.dim) for place in vectors for file in _vector_files(Path(place))])
-    numbers = range(len(rows))
-    return Index(
-        loaded,
-        model_folder(model),
-        ", ".join(map(str, vectors)),
-        rows,
-        numbers,
-        [],
-        rows,
-        numbers,
-        np.broadcast_to(-1, len(rows)),
-        None,
-        np.empty(0, np.int64),
-        None if approximate is None else open_approximate(Path(approximate), rows),
-    )
-
-
-def _vector_files(place: Path) -> list[Path]:
-    files = sorted(place.glob("*.npy")) if place.is_dir() else [place]
-    if not files:
-        raise VseppError(f"{place}: expected a folder of .npy files, found none")
-    return files
-
-
-def _mapped(file: Path, dim: int) -> np.ndarray:
-    """Vectors of a file as a memory map: they are read when they are asked for."""
-    with reading(file, f"a .npy file of float32 (n, {dim}), the vectors of this model"):
-        found: np.ndarray = np.load(file, mmap_mode="c", allow_pickle=False)
-        if found.shape[1:] != (dim,) or found.dtype != np.float32:
-            raise VseppError(
-                f"expected float32 (n, {dim}), the vectors of this model, got {found.dtype} {found.shape}"
-            )
-    return found
 
 
 def pictures_of(folder: Path) -> list[Path]:

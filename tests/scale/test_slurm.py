@@ -153,7 +153,9 @@ def test_a_cancelled_training_is_told_and_the_same_command_goes_on_from_its_chec
     assert snakemake.returncode == 1
     assert f"SLURM-job '{job}' failed, SLURM status is: 'CANCELLED'" in said
     assert f"results/tiny/logs/paper/train/{CROPS}/seed-0.log" in said
-    assert "vsepp: error: stopped; what is finished is kept, and the same command goes on with the rest" in said
+    assert (
+        "vsepp: error: stopped; what is finished is kept, and the same command goes on with the rest" in said
+    )
     project.call(*through_slurm(*targets), **cluster.environment)
     assert f"{CROPS}: resuming after epoch " in log_of(project, CROPS)
     assert differing(content(project), content(alone)) == []

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "vsepp").partition(".")[0]
         if package == "vsepp":
             raise
-        extra = {"flask": "serve", "waitress": "serve", "faiss": "faiss"}.get(package, "workflow")
+        extra = {"flask": "serve", "waitress": "serve"}.get(package, "workflow")
         _tell(f"this step needs {package}, which is not installed: pip install 'vsepp[{extra}]'")
         return 1
     except BrokenPipeError:

@@ -50,19 +50,6 @@ def add_steps(steps: Any) -> None:
     asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
     asked.add_argument("--image", type=Path, help="a picture's file")
     _add_shared(parser, answers=10)
-    parser.add_argument(
-        "--vectors",
-        nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="vectors of the model to search, in .npy files of float32 (n, d) or folders of them; the answers are row numbers",
-    )
-    parser.add_argument(
-        "--approximate",
-        type=Path,
-        metavar="FILE",
-        help="index of the vectors, made where it is missing: faster above ten million; needs the extra faiss",
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
     parser = add_step(steps, "serve", serve, "open a local search page for one or two models")
@@ -117,11 +104,9 @@ def _require_there(given: argparse.Namespace, *models: str) -> None:
 
 
 def _opened(given: argparse.Namespace, model: str) -> Index:
-    """The model with its index: the given vectors, or pictures and captions, else its own test images and captions."""
-    from vsepp.search import index_pictures, index_vectors, open_index
+    """The model with its index: the given pictures and captions, else its own test images and captions."""
+    from vsepp.search import index_pictures, open_index
 
-    if getattr(given, "vectors", None):
-        return index_vectors(model, given.vectors, given.approximate, device=given.device)
     if given.pictures is None and given.captions is None:
         return open_index(model, device=given.device)
     return index_pictures(model, given.pictures, given.captions, device=given.device)
@@ -130,10 +115,6 @@ def _opened(given: argparse.Namespace, model: str) -> Index:
 def query(given: argparse.Namespace) -> None:
     """Answer one question."""
     _require_there(given, given.model)
-    if given.vectors and (given.pictures or given.captions):
-        raise VseppError("--vectors: expected neither --pictures nor --captions beside it")
-    if given.approximate and not given.vectors:
-        raise VseppError("--approximate: expected --vectors, of which it is an index")
     if given.image is not None and not given.image.is_file():
         raise VseppError(f"--image {given.image}: no such file; expected a picture")
     index = _opened(given, given.model)
@@ -146,8 +127,7 @@ def query(given: argparse.Namespace) -> None:
     if given.json:
         asked = {"text": given.text} if given.text is not None else {"image": str(given.image)}
         answers = [{key: value for key, value in asdict(hit).items() if key != "row"} for hit in hits]
-        recall = {"recall": index.approximate.recall} if index.approximate else {}
-        said = {"run": given.model, **asked, "unknown_words": unknown, **recall, "answers": answers}
+        said = {"run": given.model, **asked, "unknown_words": unknown, "answers": answers}
         print(json.dumps(said, indent=1))
         return
     columns = {
@@ -160,10 +140,6 @@ def query(given: argparse.Namespace) -> None:
     filled = [(title, *cells) for title, cells in columns.items() if any(cells)]
     rows = [tuple(map(_one_line, row)) for row in zip(*filled, strict=True)]
     print("\n".join(table(rows, "rr" + "l" * (len(filled) - 2))))
-    if index.approximate:
-        print(
-            f"approximate: {index.approximate.recall:.1%} of the ten nearest others of 64 of these vectors are found; questions may find fewer"
-        )
 
 
 def _one_line(text: str) -> str:
