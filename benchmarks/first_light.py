@@ -75,8 +75,8 @@ def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
     networks = [network for network in measure.NETWORKS if network[0].startswith("torchvision/")]
     full = [small] if tiny else [made_up.base_run(*network[:3], 300, 1024) for network in networks]
     for run in full:
-        for way in measure.encoder_ways(device.type):
-            encoder = replace(run.encoder, **way)
+        for precision in measure.PRECISIONS[device.type]:
+            encoder = replace(run.encoder, precision=precision)
             check = partial(checks.features, replace(run, encoder=encoder), device)
             yield Piece(f"correct/features/{encoder.variant}/{encoder.precision}", check, 20)
 
@@ -166,17 +166,11 @@ class Results:
             if row["what"] == "tape" and self.is_done(
                 f"correct/features/{row['variant']}/{row['precision']}"
             ):
-                network = row["variant"].partition(" ")[0]
+                network = row["variant"]
                 encoders[network] = max(encoders.get(network, row), row, key=lambda other: other["median"])
         lines = ["encoders:    # by network; bf16 only where recalls over three seeds allow it"]
         for network, row in encoders.items():
-            keys = [f"precision: {row['precision']}"]
-            for way in row["variant"].split()[1:]:
-                compiled = way.startswith("compile-")
-                keys.append(
-                    f"compile: {way.removeprefix('compile-')}" if compiled else f"memory_format: {way}"
-                )
-            lines.append(f"  {network}: {{{', '.join(keys)}}}    # {row['median']:,.0f} images/s")
+            lines.append(f"  {network}: {{precision: {row['precision']}}}    # {row['median']:,.0f} images/s")
         if sharing:
             count = sharing["what"].removeprefix("sharing-")
             lines.append(
@@ -211,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     # Pieces that were wrong or failed are tried again, after the new ones.
     for piece in sorted(chosen, key=lambda piece: piece.name in results.pieces):
-        needed = 2 if given.tiny else 90 if "compile-" in piece.name else piece.seconds
+        needed = 2 if given.tiny else piece.seconds
         if not results.is_done(piece.name) and ends - time.monotonic() > needed:
             results.do(piece)
             if "CUDA error" in results.pieces.get(piece.name, {}).get("message", ""):
@@ -227,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begin(given: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]]:
-    """Results of earlier calls, and the chosen pieces in their order; pieces that compile come late."""
+    """Results of earlier calls, and the chosen pieces in their order."""
     if given.device == "cuda" and not torch.cuda.is_available():
         raise VseppError("torch finds no GPU: see nvidia-smi, or try the script with --device cpu --tiny")
     device = torch.device(given.device, 0) if given.device == "cuda" else torch.device("cpu")
@@ -243,7 +237,6 @@ def _begin(given: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]
     for job in study.jobs(given.prepared) if given.data else []:
         run = partial(study.run, job, given.prepared, given.data, device, ends, given.out / "records")
         pieces.append(Piece(f"used/{job['name']}", run, 15))
-    pieces.sort(key=lambda piece: "compile-" in piece.name)
     pieces += [] if given.tiny else measured(device, False, LATER, results)
     unique: dict[str, Piece] = {}
     for piece in pieces:

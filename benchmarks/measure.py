@@ -59,14 +59,6 @@ NETWORKS = (
 )
 """Networks of full size: pixels of their crops and of the images, D_φ."""
 PRECISIONS = {"cpu": ("fp32", "bf16"), "cuda": ("fp32", "tf32", "bf16")}
-OTHER_WAYS = {
-    "cpu": [{"memory_format": "contiguous"}],
-    "cuda": [
-        {"precision": "bf16", "memory_format": "contiguous"},
-        {"precision": "bf16", "compile": "default"},
-    ],
-}
-"""How an encoder is run in other ways than by default, by kind of device."""
 SHARING = (1, 2, 4)
 """Numbers of trainings at once."""
 BESIDE = {
@@ -178,18 +170,13 @@ def with_encoder(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
         run = replace(run, schedule=replace(run.schedule, batch_size=16))
     crops = replace(run, trainset="RC", crop=replace(run.crop, kind="RC"), rc_features="inline")
     tuned = replace(crops, finetune_from="benchmark")
-    for way in encoder_ways(device):
-        precision, encoder = way.get("precision", "fp32"), replace(run.encoder, **way)
+    for precision in PRECISIONS[device]:
+        encoder = replace(run.encoder, precision=precision)
         frozen, trained = (replace(spec, encoder=encoder, precision=precision) for spec in (crops, tuned))
         yield Case("forward", encoder.variant, "images/s", encoder_pass, frozen, **sizes)
         yield Case("tape", encoder.variant, "images/s", tape, frozen, **sizes)
         yield Case("forward-backward", encoder.variant, "images/s", encoder_pass, trained, **sizes)
         yield Case("step-finetuned", encoder.variant, "pairs/s", step, trained, **sizes)
-
-
-def encoder_ways(device: str) -> list[dict[str, Any]]:
-    """How an encoder is run: in each precision, and in other ways."""
-    return [*({"precision": precision} for precision in PRECISIONS[device]), *OTHER_WAYS[device]]
 
 
 def encoder_pass(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
@@ -403,9 +390,7 @@ def measure(
 
 
 def forget_earlier(device: torch.device) -> None:
-    """Free what earlier cases compiled and cached: the compiler stops at eight of a kind, and runs others without it."""
-    if "torch._dynamo" in sys.modules:
-        torch._dynamo.reset()
+    """Free what earlier cases cached."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -186,12 +186,6 @@ class EncoderKeys:
     """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
     autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
     inside the model follows the run's `precision`."""
-    memory_format: Literal["contiguous", "channels_last"] = "channels_last"
-    """Memory layout of images and of convolutions' weights: channel by channel, or pixel by pixel (faster on every machine where
-    benchmarks/measure.py was run)."""
-    compile: Literal["off", "default"] = "off"
-    """Compile the network with torch.compile, once per process and batch shape (half a minute or more; on a CPU it needs a C++
-    compiler). Worth it for networks of many small layers and for long passes; measure with benchmarks/measure.py."""
 
     @property
     def family(self) -> Component:
@@ -213,10 +207,8 @@ class EncoderSpec(EncoderKeys):
 
     @property
     def variant(self) -> str:
-        """Its name among the benchmarks: `torchvision/vgg19@224`, and how it is run if not by default."""
-        ways: list[str] = [] if self.memory_format == "channels_last" else [self.memory_format]
-        ways += [] if self.compile == "off" else [f"compile-{self.compile}"]
-        return " ".join([f"{self.architecture}@{self.input_size}", *ways])
+        """Its name among the benchmarks: `torchvision/vgg19@224`."""
+        return f"{self.architecture}@{self.input_size}"
 
 
 @dataclass(frozen=True, config=STRICT)

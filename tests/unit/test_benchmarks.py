@@ -53,7 +53,7 @@ def test_what_a_plan_reckons_with_has_a_case():
     for name in (
         "step-1c/4096/1024/fp32",
         "step-order/2048/1024/bf16",
-        "tape/torchvision/vgg19@224 compile-default/bf16",
+        "tape/torchvision/vgg19@224/bf16",
         "step-finetuned/torchvision/resnet152@224/fp32",
         "store/256/fp32",
         "step-1c/128/128/fp32",

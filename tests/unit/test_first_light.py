@@ -108,7 +108,7 @@ def test_a_gpus_pieces_fit_into_half_an_hour_and_each_pattern_names_some(tmp_pat
         *first_light.correct(device, False),
         *first_light.measured(device, False, first_light.FIRST, results),
     ]
-    assert sum(piece.seconds for piece in first if "compile-" not in piece.name) < 30 * 60
+    assert sum(piece.seconds for piece in first) < 30 * 60
     features = {piece.name for piece in first if piece.name.startswith("correct/features/")}
     assert {name.rpartition("/")[2] for name in features} == {"fp32", "tf32", "bf16"}
 
@@ -131,17 +131,16 @@ def test_the_fastest_way_that_is_right_is_advised(tmp_path):
     for what, variant, precision, median in (
         ("tape", "net/a@224", "fp32", 300),
         ("tape", "net/a@224", "bf16", 800),
-        ("tape", "net/a@224 compile-default", "bf16", 990),
-        ("tape", "net/a@224 contiguous", "bf16", 1200),
+        ("tape", "net/a@224", "tf32", 1200),
         ("sharing-1", "4096/1024", "fp32", 100),
         ("sharing-2", "4096/1024", "fp32", 150),
     ):
         row = {"what": what, "variant": variant, "precision": precision, "median": median}
         results.keep(f"measured/{what}/{variant}/{precision}", "done", checks.Finding(True, "", row))
-        if "contiguous" not in variant:
+        if precision != "tf32":
             results.keep(f"correct/features/{variant}/{precision}", "done", checks.Finding(True, ""))
     assert results.advice()[1:] == [
-        "  net/a@224: {precision: bf16, compile: default}    # 990 images/s",
+        "  net/a@224: {precision: bf16}    # 800 images/s",
         "resources: {runs_per_gpu: 2}    # 150 pairs/s together",
     ]
 

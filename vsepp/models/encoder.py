@@ -18,12 +18,10 @@ from torch import nn
 
 from vsepp import components
 from vsepp.errors import VseppError
-from vsepp.runtime.memory import is_out_of_memory
 from vsepp.spec import EncoderSpec
 
 WEIGHTS = "encoder.safetensors"
 DESCRIPTION = "encoder.json"
-_MEMORY_FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
 
 class CutNetwork(NamedTuple):
@@ -43,7 +41,7 @@ class ImageEncoder(nn.Module):
     Parameters
     ----------
     spec
-        Gives the scaling of the input, the memory format, and whether the network is compiled.
+        Gives the scaling of the input.
     cut
         The network; its parameters keep their names.
     grid
@@ -64,12 +62,7 @@ class ImageEncoder(nn.Module):
         if grid:
             _without_last_pooling(cut.network, spec)
         self.spec = spec
-        self._memory_format = _MEMORY_FORMATS[spec.memory_format]
-        self.network = cut.network.to(memory_format=self._memory_format)
-        if spec.compile != "off":
-            # Compiled for each batch shape separately. Dynamic shapes would appear with the second shape that is seen, so that
-            # the last bits of a training would depend on where it was resumed.
-            self.network.compile(dynamic=False)
+        self.network = cut.network.to(memory_format=torch.channels_last)
         self.dim = cut.dim
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
@@ -78,32 +71,9 @@ class ImageEncoder(nn.Module):
             self.register_buffer(name, of_bytes.float(), persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`.
-
-        Raises
-        ------
-        VseppError
-            If the network is to be compiled and cannot be.
-        """
-        features = self._features(pixels)
+        """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`."""
+        features = self.network(pixels)
         return features.flatten(1).unflatten(1, (self.dim, -1)).transpose(1, 2) if self.grid else features
-
-    def _features(self, pixels: torch.Tensor) -> torch.Tensor:
-        if self.spec.compile == "off":
-            return self.network(pixels)
-        from torch._dynamo.exc import TorchDynamoException
-
-        try:
-            return self.network(pixels)
-        except TorchDynamoException as error:
-            if is_out_of_memory(error):
-                raise
-            reason = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise VseppError(
-                f"encoder {self.spec.name!r}: compile is 'default', but {self.spec.architecture} could not be compiled on "
-                f"{pixels.device.type}: {reason}. It needs a C++ compiler (g++, or the one that the variable CXX names); "
-                "install one, or set compile: off in the preset's encoders"
-            ) from error
 
     def vectors(self) -> int:
         """Number of vectors of a crop: one, or the cells of a grid."""
@@ -124,14 +94,14 @@ class ImageEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            float32 `(n, 3, height, width)` on the crops' device, in the spec's memory format.
+            float32 `(n, 3, height, width)` on the crops' device, channels last.
         """
         # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
         width = crops.shape[2]
         lines = crops.flatten(2).to(torch.float32)
         offset, scale = (each.to(crops.device).repeat(width) for each in (self._offset, self._scale))
         pixels = lines.sub_(offset).div_(scale).unflatten(2, (width, 3)).permute(0, 3, 1, 2)
-        return pixels.contiguous(memory_format=self._memory_format)
+        return pixels.contiguous(memory_format=torch.channels_last)
 
 
 def _without_last_pooling(network: nn.Module, spec: EncoderSpec) -> None:

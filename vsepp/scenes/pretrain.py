@@ -8,7 +8,6 @@ nor storm. So the frozen features do not already hold what captions say, and fin
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +92,7 @@ def pretrain(encoder_spec: EncoderSpec, spec: PretrainingSpec, out: Path) -> dic
     # Dropout and initial weights come from torch's generator; the caller's is left unchanged.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(spec.seed)
-        # How it is run when frozen does not affect its weights.
-        encoder = build_encoder(replace(encoder_spec, compile="off"))
+        encoder = build_encoder(encoder_spec)
         head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
         _fit(encoder, head, images[held_out:], targets[held_out:], spec)
     encoder.eval()

@@ -42,10 +42,9 @@ def threads():
     [
         ("mini/vgg_mini", 40, 150, {}),
         ("mini/resnet_mini", 40, 150, {}),
-        ("mini/resnet_mini", 40, 150, {"precision": "bf16", "memory_format": "contiguous"}),
+        ("mini/resnet_mini", 40, 150, {"precision": "bf16"}),
         ("torchvision/resnet18", 96, 20, {}),
         ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
-        pytest.param("mini/resnet_mini", 40, 150, {"compile": "default"}, marks=pytest.mark.whole),
     ],
 )
 def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(
@@ -80,7 +79,6 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
     images, rows = store(60), np.arange(60)
     exact = encode(images, whole(architecture), rows)
     np.testing.assert_array_equal(encode(images, whole(architecture, precision="tf32"), rows), exact)
-    assert_near(encode(images, whole(architecture, memory_format="contiguous"), rows), exact, 1e-5)
     rounded = encode(images, whole(architecture, precision="bf16"), rows)
     # Inputs of a product are rounded by at most 2^-8; errors of a dozen layers add up like random ones.
     assert_near(rounded, exact, 2.0**-6)
@@ -95,7 +93,6 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
         ({}, 1e-5),
         ({"precision": "tf32"}, 2.0**-9),
         ({"precision": "bf16"}, 2.0**-6),
-        ({"compile": "default"}, 1e-5),
     ],
 )
 def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound, cuda):

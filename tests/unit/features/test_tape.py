@@ -49,8 +49,7 @@ def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape
     [
         {},
         {"precision": "bf16"},
-        {"precision": "tf32", "memory_format": "contiguous"},
-        pytest.param({"compile": "default", "precision": "bf16"}, marks=pytest.mark.whole),
+        {"precision": "tf32"},
     ],
     ids=lambda running: "-".join(running.values()) or "default",
 )

@@ -1,4 +1,5 @@
 import torch
+from processes import python
 
 from vsepp.training.optimisers.adam import Optimiser
 
@@ -27,3 +28,14 @@ def test_steps_are_those_of_torchs_own_class_to_the_bit_while_the_rate_changes()
             give_gradients(params, step)
             optimiser.step()
         assert all(torch.equal(one, other) for one, other in zip(mine, theirs, strict=True))
+
+
+def test_no_step_imports_the_compiler():
+    code = (
+        "import sys, specs, torch; from vsepp.models.encoder import build_encoder; from vsepp.training.optimisers.adam import Optimiser;"
+        "encoder = build_encoder(specs.ENCODER); weights = list(encoder.parameters()); adam = Optimiser(enumerate(weights), 0.1);"
+        "encoder(torch.zeros(1, 3, 24, 24)).sum().backward(); torch.nn.utils.clip_grad_norm_(weights, 1.0);"
+        "adam.step(); adam.zero_grad();"
+        "assert not [name for name in sys.modules if name.startswith(('torch._dynamo', 'torch._inductor'))]"
+    )
+    python(code)

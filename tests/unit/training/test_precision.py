@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import tiny_corpus as tiny
 import torch
-from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
+from tiny_corpus import assert_same_results, history, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.models.encoder import build_encoder
@@ -38,45 +38,17 @@ def test_on_a_cpu_a_run_in_tf32_is_one_in_fp32_to_the_last_bit(corpus, tmp_path)
     assert_same_results(single, run_in(tmp_path / "tf32", run, data)[0])
 
 
-@pytest.mark.parametrize("memory_format", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_an_encoder_that_is_trained_keeps_its_memory_format(memory_format, precision):
-    encoder = build_encoder(dataclasses.replace(tiny.ENCODERS["resnet"], memory_format=memory_format))
+def test_an_encoder_that_is_trained_keeps_channels_last(precision):
+    encoder = build_encoder(tiny.ENCODERS["resnet"])
     model = JointEmbedding(tiny.MODEL, encoder.dim, 9, encoder)
     images = torch.zeros(4, tiny.CROP, tiny.CROP, 3, dtype=torch.uint8)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
         model.embed_images(images).sum().backward()
     kernel = next(p for p in encoder.parameters() if p.dim() == 4 and min(p.shape[1:]) > 1)
-    wanted = torch.channels_last if memory_format == "channels_last" else torch.contiguous_format
-    assert kernel.is_contiguous(memory_format=wanted)
+    assert kernel.is_contiguous(memory_format=torch.channels_last)
     assert kernel.grad.dtype == torch.float32
-    assert encoder.normalise(images).is_contiguous(memory_format=wanted)
-
-
-@pytest.mark.whole
-@pytest.mark.resume
-@pytest.mark.parametrize("mode", ["eval", "legacy-master"])
-def test_a_training_of_a_compiled_encoder_goes_on_bit_identical(corpus, tmp_path, mode):
-    # The last batch of an epoch is smaller; each training here compiles for itself, as another process would.
-    encoder = dataclasses.replace(tiny.ENCODERS["vgg"], compile="default")
-    start = tiny.change(tiny.RC, schedule__epochs=1)
-    begun, _ = run_in(tmp_path / "frozen", start, tiny.data_of(start, corpus))
-    run = tiny.change(tiny.FINETUNED, encoder=encoder, encoder_mode=mode, schedule__epochs=2)
-    data = tiny.data_of(run, corpus)
-    whole, _ = run_in(tmp_path / "whole", run, data, begun)
-    torch.compiler.reset()
-    with pytest.raises(Killed):
-        run_in(tmp_path / "cut", run, killed_at(data, 3), begun, checkpoint_seconds=0)
-    torch.compiler.reset()
-    torch.manual_seed(99)
-    out, _ = run_in(tmp_path / "cut", run, data, begun)
-    assert_same_results(whole, out)
-    assert weights(out).keys() == weights_of_uncompiled(run, data).keys()
-
-
-def weights_of_uncompiled(run, data):
-    encoder = build_encoder(tiny.ENCODERS["vgg"])
-    return JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).state_dict()
+    assert encoder.normalise(images).is_contiguous(memory_format=torch.channels_last)
 
 
 def test_vectors_in_bf16_are_brought_to_unit_length_in_fp32():
