@@ -36,7 +36,6 @@ from vsepp.retrieval import (
     WEIGHTS,
     encoder_of,
     layout_of,
-    load,
     require_files,
 )
 from vsepp.runtime.files import write_text
@@ -51,7 +50,6 @@ def export_run(
     out: Path,
     *,
     encoder: Path | None = None,
-    onnx: bool = False,
     light: bool = False,
     licences: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
@@ -66,8 +64,6 @@ def export_run(
         and `README.md`, the model card.
     encoder
         As for `vsepp.load`.
-    onnx
-        Also write the image and the caption encoder as ONNX, see `vsepp.export_onnx`.
     light
         Write weights in 16 bits, and leave out an encoder whose weights a package installs.
     licences
@@ -76,7 +72,7 @@ def export_run(
     Raises
     ------
     VseppError
-        If `out` exists, and as in `vsepp.load` and `export_onnx`.
+        If `out` exists, and as in `vsepp.load`.
     """
     run = spec_of(folder)
     require_files(folder)
@@ -98,10 +94,6 @@ def export_run(
             _halve(whole)
         write_text(whole / LAYOUT_FILE, json.dumps(description, indent=1) + "\n")
         write_text(whole / CARD, card)
-        if onnx:
-            from vsepp.export_onnx import export_onnx
-
-            export_onnx(load(whole, device="cpu"), whole)
         whole.rename(out)
 
 

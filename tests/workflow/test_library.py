@@ -20,7 +20,6 @@ from processes import python
 
 import vsepp
 from vsepp import components
-from vsepp.data.captions import tokenize
 from vsepp.shipped import shipped_models
 
 pytestmark = pytest.mark.workflow
@@ -186,22 +185,6 @@ def test_a_light_export_has_half_the_bytes_and_nearly_the_same_embeddings(
     assert_near(rounded, kept(reproduced, VSEPP)["caption_embeddings"], 0.005)
     assert (tmp_path / "light/encoder").is_dir()  # no package has the weights of this one
     assert "rounded to 16 bits" in (tmp_path / "light/README.md").read_text()
-
-
-@pytest.mark.whole
-def test_onnx_files_give_the_same_embeddings(reproduced, test_split, tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    reproduced.vsepp("export", reproduced.model(FT), tmp_path / "model", "--onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "model/captions.onnx")
-    model = vsepp.load(tmp_path / "model")
-    words = [model.vocabulary.encode(tokenize(text)) for text in test_split[1][:9]]
-    lengths = np.array(list(map(len, words)))
-    ids = np.zeros((len(words), lengths.max()), np.int64)
-    for row, indices in zip(ids, words, strict=True):
-        row[: len(indices)] = indices
-    (found,) = session.run(None, {"ids": ids, "lengths": lengths})
-    assert_near(found, model.embed_captions(test_split[1][:9]), 1e-5)
-    assert (tmp_path / "model/images.onnx").is_file()
 
 
 @pytest.mark.whole

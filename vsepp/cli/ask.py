@@ -34,7 +34,6 @@ def add_steps(steps: Any) -> None:
         metavar="FOLDER",
         help="folder of its image encoder, if it is not below results/<preset>/encoders",
     )
-    parser.add_argument("--onnx", action="store_true", help="also write both encoders as ONNX")
     parser.add_argument(
         "--light",
         action="store_true",
@@ -73,9 +72,7 @@ def export(given: argparse.Namespace) -> None:
         from vsepp.config.describe import data_licences
 
         licences = data_licences(given.params)
-    export_run(
-        folder, given.folder, encoder=given.encoder, onnx=given.onnx, light=given.light, licences=licences
-    )
+    export_run(folder, given.folder, encoder=given.encoder, light=given.light, licences=licences)
     print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
 
 

@@ -145,13 +145,10 @@ class JointEmbedding(nn.Module):
         return self.pool_captions(self.text(captions, lengths), lengths)
 
     def pool_captions(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """g(c) from the text encoder's states `(n, D_ψ)`, or sets of states `(n, longest, D_ψ)`."""
+        """g(c) from the text encoder's states `(n, D_ψ)`, or sets of states `(n, longest, D_ψ)`: pooled if there is a pooling,
+        mapped by W_g if there is one, then scaled to unit length."""
         if self.caption_pooling is not None:
             states = self.caption_pooling(states, lengths)
-        return self.map_captions(states)
-
-    def map_captions(self, states: torch.Tensor) -> torch.Tensor:
-        """g(c) from the text encoder's (pooled) states `(n, D_ψ)`: mapped by W_g if there is one, then scaled to unit length."""
         embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
 

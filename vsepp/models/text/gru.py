@@ -74,8 +74,3 @@ class TextEncoder(nn.Module):
         with torch.autocast("cuda", enabled=False):
             _, state = self.gru(words)
         return state[0]
-
-    def padded(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Like `forward`, up to rounding, but in operations that other runtimes have, for export: padding is processed too."""
-        states, _ = self.gru(self.words(ids.T))
-        return states[lengths - 1, torch.arange(ids.shape[0], device=ids.device)]
