@@ -261,27 +261,24 @@ def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: 
 
 
 def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
-    """Unknown runs, rows and tuned methods in a paper's tables and figures, rows without a run, and unknown names in a preset's choice."""
+    """Unknown runs and rows in a paper's tables and figures, rows without a run, and unknown names in a preset's choice."""
     tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
     feeders = parameters.feeders(paper)
     for name, table in tables.tables.items():
         where = f"{file}: tables.{name}"
         for row in table.rows:
             if isinstance(row, RowKeys):
-                yield from _unknown_runs([row.run] if row.run else [], where, runs, papers)
-                yield from _unknown_methods([row.tuned] if row.tuned else [], where, paper)
+                yield from _unknown_runs(row.runs, where, runs, papers)
             elif paper.rows.get(row) == "trained" and row not in feeders:
                 yield where, f"row {row} is trained here, but no run feeds it"
             published = row.row if isinstance(row, RowKeys) else row
             if published is not None and published not in paper.rows:
                 yield where, f"row {published} is not in {paper.published}"
-    for label, named in tables.tuned.items():
-        yield from _unknown_runs(named, f"{file}: tuned.{label}", runs, papers)
     for name, figure in tables.figures.items():
         where = f"{file}: figures.{name}"
         yield from _unknown_runs(figure.named, where, runs, papers)
-        if kind_of(figure.kind.name).runs == "tuned":
-            yield from _unknown_methods(figure.labels, f"{where}.labels", paper)
+        if kind_of(figure.kind.name).runs == "rows":
+            yield from _unknown_labels(figure.labels, f"{where}.labels", paper)
     names = [*tables.tables, *tables.figures]
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in names:
@@ -318,12 +315,12 @@ def _unknown_runs(
             yield where, f"{run} is a run of {file}, which is not reproduced; add {owner.name} to `papers`"
 
 
-def _unknown_methods(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
-    """Tuned methods that a row or figure names and that do not exist."""
-    known = ", ".join(paper.tables.tuned) or "none"
+def _unknown_labels(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
+    """Labels of a figure that no row has."""
+    known = [row.label for row in paper.tables.own_rows if row.label]
     for label in labels:
-        if label not in paper.tables.tuned:
-            yield where, f"got {label!r}; expected an entry of `tuned`: {known}"
+        if label not in known:
+            yield where, f"got {label!r}; expected the label of a row: {', '.join(known) or 'none'}"
 
 
 def _released(paper: Paper, parameters: Parameters) -> _Wrong:

@@ -90,7 +90,7 @@ class Parameters:
             run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
         }
         for paper in self.papers.values():
-            named = [(row.run, row.protocol) for row in paper.tables.own_rows]
+            named = [(run, row.protocol) for row in paper.tables.own_rows for run in row.runs]
             for figure in paper.tables.figures.values():
                 named += [(run, figure.protocol) for run in figure.named if figure.protocol]
             for run, protocol in named:

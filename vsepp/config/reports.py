@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from vsepp import components
-from vsepp.config.component_options import all_options, resolved
+from vsepp.config.component_options import resolved
 from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
@@ -33,7 +32,6 @@ from vsepp.reporting.report_specs import (
     TableEntry,
     TableSpec,
     TrainedSpec,
-    TunedSpec,
 )
 from vsepp.spec import seeded, shared_fields, to_dict
 
@@ -49,7 +47,6 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         tables=tuple(_table(plan, paper, name) for name in chosen if name in paper.tables.tables),
         figures=tuple(_figure(plan, paper, name, models) for name in chosen if name in paper.tables.figures),
         claims=tuple(_claims(plan, paper)),
-        tuned=tuple(_tuned(plan, label, runs) for label, runs in paper.tables.tuned.items()),
         expected=str(expected) if expected.is_file() else "",
         models=tuple(_trained(plan, model, seed) for model in models for seed in plan.models[model].specs),
         sources=tuple(_sources(plan, models)),
@@ -58,8 +55,8 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
 
 def _models(plan: Plan, paper: Paper) -> list[str]:
     """Models of a paper's report: its own runs, the runs of other papers that it names, and its released checkpoints."""
-    named = {*paper.entries, *paper.released, *(row.run for row in paper.tables.own_rows)}
-    named = named.union(*paper.tables.tuned.values(), *(keys.named for keys in paper.tables.figures.values()))
+    named = {*paper.entries, *paper.released, *(run for row in paper.tables.own_rows for run in row.runs)}
+    named = named.union(*(keys.named for keys in paper.tables.figures.values()))
     named = named.union(*(keys.named for keys in paper.claims.values()))
     return [model for model in plan.models if model in named]
 
@@ -131,33 +128,27 @@ def _row(plan: Plan, paper: Paper, row: str | RowKeys) -> RowSpec:
         checkpoints = (name for name, model in plan.models.items() if run and model.released == run)
         return RowSpec(row, run, protocol, released=next(checkpoints, None))
     if row.row is not None:
-        run = row.run if row.run and parameters.applies(row.run, row.protocol) else None
-        return RowSpec(row.row, run, row.protocol)
-    run = row.run or paper.tables.tuned[row.tuned or ""][0]
+        runs = tuple(run for run in row.runs if parameters.applies(run, row.protocol))
+        return RowSpec(row.row, runs[0] if runs else None, row.protocol, among=_several(runs))
+    run = row.runs[0]
     own = {key: parameters.get(run, key) for key in ("system", "encoder", "dataset", "trainset")}
     own["finetuned"] = "yes" if parameters.get(run, "finetune_from") else "no"
-    if label := row.label or row.tuned:
-        own["label"] = label
-    return RowSpec(row.run or row.tuned or "", row.run, row.protocol, tuned=row.tuned, own=own)
+    if row.label:
+        own["label"] = row.label
+    among = _several(row.runs)
+    return RowSpec(row.label if among and row.label else run, run, row.protocol, among=among, own=own)
 
 
-def _tuned(plan: Plan, label: str, runs: list[str]) -> TunedSpec:
-    """A method's runs, with the options of the loss, and the learning rate, that differ between the runs."""
-    options: list[dict[str, Any]] = []
-    for run in runs:
-        chosen = all_options("loss", plan.parameters.get(run, "loss"))
-        options.append({**chosen, "learning rate": plan.parameters.get(run, "learning_rate")})
-    names = dict.fromkeys(name for chosen in options for name in chosen)
-    differ = [name for name in names if len({str(chosen.get(name)) for chosen in options}) > 1]
-    settings = (", ".join(f"{name} {chosen.get(name)}" for name in differ) for chosen in options)
-    return TunedSpec(label, tuple(runs), tuple(settings))
+def _several(runs: tuple[str, ...]) -> tuple[str, ...]:
+    """Runs of which one is chosen; none where there is no choice."""
+    return runs if len(runs) > 1 else ()
 
 
 def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
     keys, parameters = paper.tables.figures[name], plan.parameters
     runs = {
         "all": _trained_here(plan, models),
-        "tuned": [paper.tables.tuned[label][0] for label in keys.labels if label in paper.tables.tuned],
+        "rows": [row.runs[0] for label in keys.labels for row in paper.tables.own_rows if row.label == label],
     }.get(kind_of(keys.kind.name).runs, keys.drawn)
     compared = [*runs, *([keys.baseline] if keys.baseline else [])]
     feeders = parameters.feeders(paper).items()

@@ -336,23 +336,18 @@ class Settings(_Model):
 class RowKeys(_Model):
     """A row of this table only, or a published row filled by a shared run."""
 
-    run: str | None = None
-    """Id of a run."""
-    tuned: str | None = None
-    """Instead of a run: an entry of `tuned`."""
+    run: str | Annotated[list[str], Field(min_length=1)]
+    """Id of a run; of several runs the row shows the one with the highest rsum on validation."""
     protocol: Protocol
     row: str | None = None
     """The published row to compare with, if any."""
     label: str | None = None
     """Label of the row; by default made from the run."""
 
-    @model_validator(mode="after")
-    def _has_a_run(self) -> RowKeys:
-        if (self.run is None) is (self.tuned is None):
-            raise ValueError("expected one of `run` and `tuned`")
-        if self.tuned and (self.row or self.label):
-            raise ValueError("a row of a tuned method takes no `row` and no `label`")
-        return self
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The run, or all of which one is shown."""
+        return (self.run,) if isinstance(self.run, str) else tuple(self.run)
 
 
 class TableGroup(_Model):
@@ -449,8 +444,6 @@ class TablesFile(_Model):
     default_encoder: Role
     """Encoder that row labels omit."""
     columns: list[Column]
-    tuned: dict[str, Annotated[list[str], Field(min_length=1)]] = {}
-    """Method → runs that differ in some options; the run with the best validation represents the method."""
     tables: dict[str, TableKeys]
     figures: dict[str, FigureKeys]
 

@@ -24,9 +24,8 @@ from vsepp.reporting.published import read_published
 from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
-from vsepp.reporting.tables import build_table, flat_rows, page_layout, tex_layout
+from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
 from vsepp.reporting.terms import TERMS, glossed
-from vsepp.reporting.tuned import choose
 from vsepp.runtime.files import csv_text, write_text
 
 DEFAULT_VARIANT = "paper"

@@ -112,15 +112,15 @@ class RowSpec:
     """One row of a table: a published one, or a run that no paper published."""
 
     row: str
-    """Its id in published.csv; of a row of one's own, its run."""
+    """Its id in published.csv; of a row of one's own its run, or its label where it has several."""
     run: str | None = None
     """The run that feeds it; `None` for a quoted row."""
     protocol: str | None = None
     """Must be the published row's protocol: scores of different protocols are not comparable."""
     released: str | None = None
     """The checkpoint that the authors released for this row, evaluated here."""
-    tuned: str | None = None
-    """The method that it is a row of, until one of its settings has been chosen."""
+    among: tuple[str, ...] = ()
+    """Runs of which the one with the highest rsum on validation feeds it."""
     own: dict[str, str] = field(default_factory=dict)
     """What published.csv says of other rows, of a row of one's own: `system`, `encoder`, `finetuned`, `dataset`, `trainset`; `label`."""
 
@@ -185,7 +185,7 @@ class FigureEntry:
     metrics: tuple[str, ...] = ()
     """What is drawn, a panel each, such as i2t_r1; of histories and standings one."""
     labels: tuple[str, ...] = ()
-    """What the runs are called; negative_set names the line and the baseline, standings entries of `tuned`, constellations and
+    """What the runs are called; negative_set names the line and the baseline, standings rows of tables, constellations and
     weights the losses."""
     baseline: str | None = None
     """Run drawn as a horizontal line."""
@@ -264,16 +264,6 @@ class ClaimSpec(ClaimEntry):
 
 
 @dataclass(frozen=True, config=STRICT)
-class TunedSpec:
-    """A method, and runs of it that differ in some options; one of them will stand for it."""
-
-    label: str
-    runs: tuple[str, ...]
-    settings: tuple[str, ...]
-    """What each run differs in: `margin 0.1`."""
-
-
-@dataclass(frozen=True, config=STRICT)
 class MakerSpec:
     """What makes an artefact by the present parameters and code."""
 
@@ -316,7 +306,6 @@ class ReportSpec:
     models: tuple[TrainedSpec, ...] = ()
     """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
     claims: tuple[ClaimSpec, ...] = ()
-    tuned: tuple[TunedSpec, ...] = ()
     expected: str = ""
     """Path of the expected values of these scores; empty where there are none."""
     sources: tuple[tuple[str, ...], ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,20 @@ from vsepp.declared import FOLDS
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.claims import Verdict
+from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Record, Records, dirty_steps, marks, score, scores, trouble_of
-from vsepp.reporting.report_specs import ContextSpec, RowSpec, TableSpec
+from vsepp.reporting.records import (
+    Record,
+    Records,
+    dirty_steps,
+    marks,
+    of_shared_seeds,
+    read_history,
+    score,
+    scores,
+    trouble_of,
+)
+from vsepp.reporting.report_specs import ContextSpec, FigureSpec, ReportSpec, RowSpec, TableSpec
 
 _COLUMNS = (
     ("paper", "paper", "value"),
@@ -137,6 +148,45 @@ class Table:
     def published(self) -> bool:
         """Whether a paper has any of its rows."""
         return any(row.facts["kind"] != "own" for row in self.rows)
+
+
+def choose(spec: ReportSpec, records: Records) -> ReportSpec:
+    """Let one run of each row that has several feed it, and stand for it in figures: the one with the highest rsum on validation,
+    averaged over the seeds.
+
+    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
+    """
+    rows = [row for table in spec.tables for group in table.groups for row in group.rows]
+    best = {row.run: run for row in rows if row.run and (run := _best(row.among, records))}
+
+    def chosen(row: RowSpec) -> RowSpec:
+        if not row.among or row.run not in best:
+            return row
+        run = best[row.run]
+        own = {**row.own, "label": f"{row.own['label']} ({run})"} if "label" in row.own else row.own
+        return replace(row, run=run, own=own)
+
+    def with_chosen_rows(table: TableSpec) -> TableSpec:
+        groups = (replace(group, rows=tuple(map(chosen, group.rows))) for group in table.groups)
+        return replace(table, groups=tuple(groups))
+
+    def with_chosen_runs(figure: FigureSpec) -> FigureSpec:
+        if kind_of(figure.kind.name).runs != "rows":
+            return figure
+        return replace(figure, runs=tuple(best.get(run, run) for run in figure.runs))
+
+    tables, figures = map(with_chosen_rows, spec.tables), map(with_chosen_runs, spec.figures)
+    return replace(spec, tables=tuple(tables), figures=tuple(figures))
+
+
+def _best(runs: Sequence[str], records: Records) -> str:
+    """The run with the best validation; empty where none was run."""
+    there = of_shared_seeds({run: records[run] for run in runs if run in records})
+
+    def level(run: str) -> float:
+        return float(np.mean([max(read_history(record, "rsum").values()) for record in there[run]]))
+
+    return max(there, key=level, default="")
 
 
 def build_table(

@@ -541,14 +541,6 @@ def test_a_vocabulary_has_a_hidden_word_where_words_are_masked():
     assert masked.models["coco-vsepp-1c"].spec.vocabulary.mask
 
 
-def test_a_tuned_methods_settings_name_their_values_defaults_too():
-    tuned = plan(papers=["objectives"]).table["report", "objectives"].spec.tuned
-    settings = {of.label: of.settings for of in tuned}
-    assert settings["hardest few"] == ("k 2", "k 5", "k 20")
-    assert settings["InfoNCE"] == tuple(f"temperature {value}" for value in (0.015, 0.03, 0.07, 0.2))
-    assert not [setting for of in settings.values() for setting in of if "None" in setting]
-
-
 @pytest.fixture
 def mine(tmp_path):
     """The plan of a preset whose flickr is the user's own pictures; the rest is mini's."""

@@ -1,4 +1,4 @@
-"""Tuned methods beside each other, and which of them the test set tells apart."""
+"""Rows of tables beside each other, and which of them the test set tells apart."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
-from vsepp.reporting import filters
+from vsepp.reporting import filters, groups
 from vsepp.reporting.groups import Standing, ties
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
-from vsepp.reporting.records import of_shared_seeds, shared_seeds
+from vsepp.reporting.records import Records, image_values, of_shared_seeds, shared_seeds, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
-from vsepp.reporting.tuned import standings
 
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
-RUNS = "tuned"
+RUNS = "rows"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
 MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
@@ -41,6 +40,21 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     if any(len(shared[label]) < len(records) for label, records in every.items()):
         said.caption.append(f"Seeds common to all: {filters.listing(shared_seeds(every.values()))}.")
     return said
+
+
+def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
+    """Each method's level, the best first, and its differences to the others; see `vsepp.reporting.groups`.
+
+    `methods`: label → a record per seed. Methods are compared on the seeds that all have; without such seeds, each pair
+    on the seeds that both have.
+    """
+    shared = of_shared_seeds(methods)
+    values = {
+        label: {record.spec.seed: image_values(record, protocol, metric) for record in records}
+        for label, records in shared.items()
+    }
+    trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
+    return groups.standings({metric: values}, trouble)[metric]
 
 
 def draw_standings(figure: Figure, methods: Sequence[Standing], metric: str, marks: dict[str, str]) -> Said:
