@@ -52,15 +52,6 @@ def loss_by_queries(
     return value
 
 
-def equal_scores_loss(loss: Loss, score: float, pairs: int, batch: Batch, device: torch.device) -> float:
-    """The loss of a batch whose scores are all the same."""
-    total = 0.0
-    for part in parts_of(batch, pairs):
-        same = torch.full((1, 1), score, device=device).expand(part.stop - part.start, pairs)
-        total += float(loss(QueryScores(same, same, part.start)))
-    return total
-
-
 def parts_of(batch: Batch, pairs: int) -> Iterator[slice]:
     """Divide the queries of a batch of so many pairs into parts; the scores of one part are held at once."""
     queries, size = batch.queries or pairs, max(1, _AT_ONCE // pairs)

@@ -71,8 +71,8 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     With respect to L2-normalised embeddings the gradient is T·(P₋·y' − P₊·y) for an image x as query, and likewise for a
     caption; a factor before the loss, or losses that are added, scale and add it. Most of these gradients belong to no
     loss, so all combinations log the same value. With the margin m it is the MH loss, [m + n − p]₊, so that histories can be
-    held against VSE++'s histories and a collapse is seen; without a margin it is n − p, as in the released code, and a collapse
-    leaves it at 0. While the curriculum lasts it is the SH loss. The value measures what is minimised only with both weights constant.
+    held against VSE++'s histories; without a margin it is n − p, as in the released code. While the curriculum lasts it is
+    the SH loss. The value measures what is minimised only with both weights constant.
 
     Differs from the paper: Eq. 3 leaves out the gradient of an image as some caption's hardest negative, and of a caption as
     some image's; the released code has it, and so do we. A query without negatives counts nothing. Similarities that are not

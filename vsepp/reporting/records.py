@@ -85,7 +85,7 @@ class Record(Ranked):
 
     @property
     def collapsed(self) -> bool:
-        """Whether training ended with nearly equal scores and their loss; see `vsepp.training.history`."""
+        """Whether training ended with ranks hardly above chance's on validation; see `vsepp.training.history`."""
         return bool(self.epochs) and self.epochs[-1].get("collapsed") == "1"
 
     def trouble(self, protocol: str | None = None) -> str:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from functools import partial
 
 import torch
 
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import encode_split
-from vsepp.evaluation.metrics import RetrievalMetrics, chance_rsum, retrieval_metrics
+from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
-from vsepp.losses.by_query import equal_scores_loss
 from vsepp.models.precision import fp32_products_in
 from vsepp.runtime.placement import upload
 from vsepp.runtime.progress import track
@@ -28,8 +26,6 @@ from vsepp.training.step import RunLoss, StepInputs, train_step
 
 # Losses stay on the device for this many steps, so that a GPU need not wait for the host after each.
 STEPS_BETWEEN_CHECKS = 50
-# Number of validation images and captions whose scores show whether the model has collapsed.
-SPREAD_OVER = 256
 
 
 def learning_rate(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
@@ -82,25 +78,20 @@ def _record(training: Training, epoch: int, started: float) -> EpochRecord:
     """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
     data = training.data
     trained = time.monotonic()
-    metrics, training.mean_score, spread = _validate(training)
+    metrics = _validate(training)
     best = max((record.rsum for record in training.history), default=-1.0)
     if metrics.rsum > best:
         training.best = {"model": _copied(training.model), "loss": _copied(training.loss.state)}
         training.best_epoch = epoch + 1
     ended = time.monotonic()
-    loss = training.so_far.loss / len(data.pairs)
-    if_collapsed = training.so_far.if_collapsed / len(data.pairs)
-    margins = spread / (getattr(training.loss.options, "margin", None) or 1.0)
-    n_images = len(data.validation.images)
-    above_chance = metrics.rsum / chance_rsum(n_images, n_images)
     return EpochRecord(
         epoch=epoch + 1,
-        loss=loss,
+        loss=training.so_far.loss / len(data.pairs),
         lr=learning_rate(training.run.schedule, epoch, training.so_far.steps - 1, training.so_far.steps),
         **metrics.recalls,
         seconds=ended - started,
         pairs_per_second=len(data.pairs) / (trained - started),
-        collapsed=int(is_collapsed(loss, if_collapsed, margins, above_chance)),
+        collapsed=int(is_collapsed(metrics.rsum, len(data.validation.images), len(data.validation.captions))),
     )
 
 
@@ -139,7 +130,6 @@ def _steps(training: Training, epoch: int) -> None:
                     embedded_at_once=run.schedule.embedded_at_once,
                 )
             )
-            so_far.if_collapsed += _if_collapsed(training, inputs)
             due = training.checkpoints.due()
             if due or len(losses) == STEPS_BETWEEN_CHECKS or step == total - 1:
                 _settle(losses, training, epoch, total)
@@ -219,33 +209,11 @@ def encoder_trains(run: RunSpec, before: int, step: int) -> bool:
     return run.encoder_mode == "legacy-python3" or (run.encoder_mode == "legacy-master" and not validated)
 
 
-def _if_collapsed(training: Training, inputs: StepInputs) -> float:
-    """Loss of the step if all scores were equal; the same for all batches of one size in an epoch.
-
-    With MH it is 2 × margin per query: the loss stays there once a model has collapsed, where no negative is harder
-    than another. With other losses it depends on the score: here the mean score of the last validation.
-    """
-    known, batch = training.so_far.collapsed_losses, inputs.batch
-    size = (inputs.pairs, batch.queries, None if batch.negatives is None else len(batch.negatives))
-    if size not in known:
-        score, device, loss = training.mean_score, inputs.ids.device, training.loss
-        with torch.no_grad():
-            if loss.of_large(inputs.pairs):
-                of_queries = partial(loss, batch=batch)
-                known[size] = equal_scores_loss(of_queries, score, inputs.pairs, batch, device)
-            else:
-                equal = torch.full((inputs.pairs, inputs.pairs), score, device=device)
-                known[size] = float(loss(equal, batch))
-    return known[size]
-
-
-def _validate(training: Training) -> tuple[RetrievalMetrics, float, float]:
-    """Recalls on the validation split, and mean and standard deviation of the scores of its first items."""
+def _validate(training: Training) -> RetrievalMetrics:
+    """Recalls on the validation split."""
     data = training.data
     embeddings = encode_split(
         training.model, data.eval_inputs, data.captions, data.validation, training.device
     )
     ranks = retrieval_ranks(embeddings, training.device if training.device.type == "cuda" else None)
-    some = (embeddings.image_embeddings[:SPREAD_OVER], embeddings.caption_embeddings[:SPREAD_OVER])
-    scores = training.model.scores(*map(torch.from_numpy, some))
-    return retrieval_metrics(ranks), float(scores.mean()), float(scores.std(correction=0))
+    return retrieval_metrics(ranks)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from vsepp.evaluation.metrics import chance_rsum
 from vsepp.runtime.files import csv_text, write_text
-
-# A model has collapsed if an epoch's mean loss is this close (relatively) to the loss of equal scores, scores differ by
-# this little of the margin, and it hardly ranks better than chance. The loss alone is not enough: MH passes through the
-# same value while scores are close together and the model learns to rank.
-COLLAPSED_LOSS = 0.01
-COLLAPSED_SPREAD = 0.05
-COLLAPSED_RSUM = 2.0
 
 
 @dataclass(frozen=True)
@@ -39,25 +33,21 @@ class EpochRecord:
     pairs_per_second: float
     """Queries per second of training, without validation."""
     collapsed: int
-    """1 if its scores are nearly equal, and its loss is near the loss of equal scores; see `is_collapsed`."""
+    """1 if it ranks hardly above chance on the validation split; see `is_collapsed`. What counts is the last epoch."""
 
 
-def is_collapsed(loss: float, collapsed_loss: float, spread: float, rsum: float) -> bool:
-    """Whether a model scores all images and captions nearly alike, where training with MH can get stuck.
+def is_collapsed(rsum: float, n_images: int, n_captions: int) -> bool:
+    """Whether a model ranks hardly above chance, where training with MH can get stuck: all its scores are nearly equal.
 
     Parameters
     ----------
-    loss
-        Mean over an epoch's queries.
-    collapsed_loss
-        The same if all scores were equal: 2 × margin for MH.
-    spread
-        Standard deviation of the scores of different images and captions, in margins.
     rsum
-        Sum of recalls on the validation split, as a multiple of chance.
+        Sum of recalls on the validation split: collapsed below 2 × chance, on a small split below chance + 16.
+    n_images, n_captions
+        Size of the split.
     """
-    near = abs(loss - collapsed_loss) <= COLLAPSED_LOSS * collapsed_loss
-    return collapsed_loss > 0 and near and spread < COLLAPSED_SPREAD and rsum < COLLAPSED_RSUM
+    chance = chance_rsum(n_images, n_captions)
+    return rsum < min(2 * chance, chance + 16)
 
 
 def write_history(path: Path, records: list[EpochRecord]) -> None:

@@ -72,7 +72,7 @@ def train(
     Returns
     -------
     dict
-        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, collapsed epochs and speed.
+        Facts for the manifest: best epoch and its rsum, epochs, parameters, pairs, whether it collapsed, and speed.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def _model(
 
 
 def _report(training: Training) -> None:
-    """Log a line for the epoch, and advice if the model has collapsed."""
+    """Log a line for the epoch."""
     run, last = training.run, training.history[-1]
     left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
     log.info(
@@ -140,17 +140,10 @@ def _report(training: Training) -> None:
         last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
         f"  {'at most' if run.schedule.patience else 'about'} {duration_text(left)} left" if left else "",
     )  # fmt: skip
-    if last.collapsed:
-        log.warning(
-            "%s: collapsed in epoch %d: embeddings are nearly equal, the mean loss, %.4f per pair, is that of equal ones "
-            "(2 × margin for MH), and ranks are like chance. It may recover; if not, begin with SH (curriculum), lower "
-            "learning_rate, or check the normalisation of the images",
-            run.id, last.epoch, last.loss,
-        )  # fmt: skip
 
 
 def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
-    """Write the results into the state folder, move them into place, and return the facts."""
+    """Write the results into the state folder, move them into place, and return the facts; log advice if the model has collapsed."""
     from safetensors.torch import save_file
 
     run, history = training.run, training.history
@@ -163,6 +156,12 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         save_file(training.best["loss"], state / LOSS_FILE)
         names.append(LOSS_FILE)
     publish({state / name: out / name for name in names})
+    if history[-1].collapsed:
+        log.warning(
+            "%s: collapsed: after the last epoch it ranks hardly above chance on validation, rsum %.1f. Begin with SH "
+            "(curriculum), lower learning_rate, or check the normalisation of the images",
+            run.id, history[-1].rsum,
+        )  # fmt: skip
     best = history[training.best_epoch - 1]
     return {
         "best_epoch": best.epoch,
@@ -171,7 +170,6 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
         "training_pairs": len(training.data.pairs),
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
         "encoder_in_model": training.model.encoder is not None,
-        "collapsed_epochs": [record.epoch for record in history if record.collapsed],
         "collapsed": bool(history[-1].collapsed),
         "pairs_per_second": float(np.median([record.pairs_per_second for record in history])),
         "device": str(training.device),

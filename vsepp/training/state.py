@@ -27,12 +27,8 @@ class EpochSoFar:
     """Steps taken."""
     loss: float = 0.0
     """Sum of the loss over the queries of these steps."""
-    if_collapsed: float = 0.0
-    """The same sum if all scores were equal."""
     seconds: float = 0.0
     """Time spent in this epoch before the checkpoint from which it was resumed."""
-    collapsed_losses: dict[tuple, float] = field(default_factory=dict)
-    """Batch size → loss if all scores were equal, from the first batch of that size."""
 
 
 @dataclass
@@ -47,12 +43,10 @@ class Training:
     optimiser: Optimiser
     checkpoints: Checkpoints
     group: ProcessGroup = ALONE
-    """The processes that train together; only the first keeps `mean_score`, `best` and `best_epoch` up to date."""
+    """The processes that train together; only the first keeps `best` and `best_epoch` up to date."""
     history: list[EpochRecord] = field(default_factory=list)
     so_far: EpochSoFar = field(default_factory=EpochSoFar)
     """The epoch after the last one in `history`."""
-    mean_score: float = 0.0
-    """Mean score in the validation after the last epoch: the score that a collapsed model gives to everything."""
     epoch_began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
@@ -70,7 +64,6 @@ def resume(training: Training) -> None:
     training.optimiser.load_state_dict(saved["optimiser"])
     training.history = [EpochRecord(**record) for record in saved["history"]]
     training.so_far = EpochSoFar(**saved["so_far"])
-    training.mean_score = saved["mean_score"]
     training.best = saved["best"]
     training.best_epoch = saved["best_epoch"]
     torch.set_rng_state(saved["random"])
@@ -91,7 +84,6 @@ def save(training: Training) -> None:
         "optimiser": training.optimiser.state_dict(),
         "history": [asdict(record) for record in training.history],
         "so_far": {**asdict(so_far), "seconds": seconds},
-        "mean_score": training.mean_score,
         "best": training.best,
         "best_epoch": training.best_epoch,
         # Dropout draws from it: in an encoder's legacy modes, in BERT and in a matcher.

@@ -9,7 +9,7 @@ from closeness import assert_near
 
 from vsepp import components
 from vsepp.losses import Batch, by_query
-from vsepp.losses.by_query import equal_scores_loss, loss_by_queries, parts_of
+from vsepp.losses.by_query import loss_by_queries, parts_of
 from vsepp.spec import Component
 from vsepp.training import step
 
@@ -124,25 +124,12 @@ def test_no_gradient_is_computed_where_none_is_needed():
     assert_near(value, 2 * product(images, captions).sum(), 1e-6)
 
 
-@pytest.mark.parametrize("component", LOSSES, ids=str)
-def test_the_loss_of_equal_scores(component):
-    module, options = components.load("loss", component.name), components.options("loss", component)
-    batch = Batch(queries=9, image_rows=torch.arange(PAIRS) // 3, epochs=2)
-    found = equal_scores_loss(
-        lambda scores: module.loss(scores, options, batch), 0.3, PAIRS, batch, torch.device("cpu")
-    )
-    assert found == pytest.approx(
-        float(module.loss(torch.full((PAIRS, PAIRS), 0.3), options, batch)), rel=1e-6
-    )
-
-
 def test_a_training_with_large_batches_learns_what_it_learns_with_all_scores(corpus, tmp_path, monkeypatch):
     run = dataclasses.replace(tiny.FROZEN, loss=Component("info_nce"))
     data = tiny.data_of(run, corpus)
-    whole, whole_facts = tiny.run_in(tmp_path / "whole", run, data)
+    whole, _ = tiny.run_in(tmp_path / "whole", run, data)
     monkeypatch.setattr(step, "TOGETHER", 4)
-    parts, facts = tiny.run_in(tmp_path / "parts", run, data)
-    assert facts["collapsed_epochs"] == whole_facts["collapsed_epochs"]
+    parts, _ = tiny.run_in(tmp_path / "parts", run, data)
     for one, other in zip(tiny.weights(whole).values(), tiny.weights(parts).values(), strict=True):
         assert_near(other, one, 1e-5)
     for one, other in zip(tiny.history(whole), tiny.history(parts), strict=True):

