@@ -103,7 +103,7 @@ def project(reproduced, tmp_path):
 @pytest.fixture(scope="session")
 def browser():
     """Chromium of this machine."""
-    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group browser")
+    api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group dev")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         pytest.skip("needs Chromium: apt-get install chromium")

@@ -66,5 +66,5 @@ def test_the_environment_of_every_call_has_no_linter():
     default = project["tool"]["uv"]["default-groups"]
     assert default == ["run", "test"]
     brought = str([project["dependency-groups"][group] for group in default])
-    for tool in ("ruff", "mypy", "pre-commit", "snakefmt", "import-linter"):
+    for tool in ("ruff", "mypy", "snakefmt", "import-linter"):
         assert tool not in brought
