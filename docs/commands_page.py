@@ -27,8 +27,6 @@ MORE = {
     "expected": "[Expected values](comparing.md#expected-values)",
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
-    "export-tar": "[Scale](scale.md#corpora-from-the-web)",
-    "paper": "[The report as a PDF](running.md#the-report-as-a-pdf)",
     "record": "[Records](records.md)",
     "accept": "[Other code, the same results](versions.md#other-code-the-same-results)",
     "sync": "[Versions of results](versions.md#get-a-colleagues-models)",

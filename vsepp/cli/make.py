@@ -28,7 +28,7 @@ LOCK = "sources.lock.yaml"
 
 
 def add_steps(steps: Any) -> None:
-    """Add `fetch`, `make` with a subcommand for each kind of artefact, and `export-tar`."""
+    """Add `fetch`, and `make` with a subcommand for each kind of artefact."""
     what = "fetch and verify a file, or resume its download; all files: snakemake all_downloads"
     parser = add_step(steps, "fetch", fetch, what)
     add_spec(parser, SourceSpec, required=True)
@@ -41,13 +41,6 @@ def add_steps(steps: Any) -> None:
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
     for kind, step in STEPS.items():
         _add_kind(kinds, kind, step)
-
-    what = "write the photographs and captions of a corpus as tar archives, as WebDataset has them"
-    parser = add_step(steps, "export-tar", export_tar, what)
-    parser.add_argument("corpus", type=Path, metavar="CORPUS", help="folder of its tables, or its name")
-    parser.add_argument("output", type=Path, metavar="FOLDER", help="new folder for 00000.tar and so on")
-    parser.add_argument("--per-shard", type=int, default=10_000, metavar="N", help="photographs of each")
-    add_plan_options(parser)
 
 
 def _add_kind(kinds: Any, kind: str, step: Step) -> None:
@@ -142,17 +135,3 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
     inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads or path in parts}
     code = standing_code(artefact)
     make_artefact(step, artefact.spec, inputs, artefact.folder, raw=artefact.raw, held_to=code, **options)
-
-
-def export_tar(given: argparse.Namespace) -> None:
-    """Write a corpus as tar archives."""
-    from vsepp.data.tars import write_tars
-
-    if given.per_shard < 1:
-        raise VseppError(f"--per-shard: expected at least 1 photograph, got {given.per_shard}")
-    named = plan_of(given).of_kind("corpus")
-    if given.corpus.name not in named:
-        raise VseppError(f"{given.corpus}: no such corpus; there are {', '.join(named) or 'none'}")
-    corpus = named[given.corpus.name]
-    write_tars(corpus.folder, corpus.raw, given.output, given.per_shard)
-    print(f"{given.output}: the reader `webdataset` reads it in place")

@@ -1,10 +1,8 @@
-"""A folder, a zip archive or a folder of tar archives of photographs, read in place."""
+"""A folder or a zip archive of photographs, read in place."""
 
 from __future__ import annotations
 
-import io
 import os
-import tarfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
@@ -21,9 +19,6 @@ EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be tru
 LARGEST_MEMBER = 2 << 30
 """A member is read into memory whole; no photograph or caption file is larger."""
 
-TAR = ".tar"
-_TAR_EXPECTED = "a whole tar archive that is not compressed; it may be truncated: fetch it again"
-
 # macOS adds these to its archives: metadata of the members, not members.
 _SHADOWS = "__MACOSX/"
 _ENCRYPTED = 0x1  # a flag of a member
@@ -31,8 +26,6 @@ _ENCRYPTED = 0x1  # a flag of a member
 
 class Container:
     """Files of a folder or of a zip archive, which is not unpacked. Each process opens its own.
-
-    A folder's tar archives are read in place, too: their members are `NAME.tar/MEMBER`.
 
     Parameters
     ----------
@@ -51,7 +44,6 @@ class Container:
         self.path = Path(path)
         self.is_folder = self.path.is_dir()
         self._archive = None if self.is_folder else _opened(self.path, expected)
-        self._tar: tuple[str, dict[str, tuple[int, int]]] = ("", {})
 
     def locate(self, path: str) -> str | None:
         """The member that `path` names, or `None`.
@@ -100,18 +92,6 @@ class Container:
         Errors as in `read`; an error of reading that the body raises is reported as one of the member.
         """
         where, expected = self.where(member), "a whole copy: fetch it again"
-        shard, found, inner = member.partition(f"{TAR}/")
-        if self._archive is None and found and (self.path / f"{shard}{TAR}").is_file():
-            stored = self._in_tar(f"{shard}{TAR}").get(inner)
-            if stored is None:
-                raise VseppError(f"{where}: no such member; expected {expected}")
-            start, size = stored
-            if size > LARGEST_MEMBER:
-                raise VseppError(f"{where}: has {size:,} bytes, expected at most {LARGEST_MEMBER:,}")
-            with reading(where, expected), (self.path / f"{shard}{TAR}").open("rb") as stream:
-                stream.seek(start)
-                yield io.BytesIO(stream.read(size)), size
-            return
         if self._archive is None:
             size = require_file(self.path / member, expected).st_size
             with reading(where, expected), (self.path / member).open("rb") as stream:
@@ -139,21 +119,7 @@ class Container:
         for folder, _, files in os.walk(self.path, onerror=_refuse_unlisted):
             below = Path(folder).relative_to(self.path)
             names += [(below / name).as_posix() for name in files]
-        in_tars = [f"{name}/{inner}" for name in names if name.endswith(TAR) for inner in self._in_tar(name)]
-        return tuple(sorted(names + in_tars))
-
-    def _in_tar(self, name: str) -> dict[str, tuple[int, int]]:
-        """Member of a tar archive → its first byte and its size. The index of the archive asked for last is kept."""
-        if self._tar[0] != name:
-            where, members = self.path / name, {}
-            require_file(where, _TAR_EXPECTED)
-            with reading(where, _TAR_EXPECTED), tarfile.open(where, "r:") as archive:
-                files = [info for info in archive if info.isfile() and not info.issparse()]
-                members = {info.name: (info.offset_data, info.size) for info in files}
-            repeated = [name for name, count in Counter(info.name for info in files).items() if count > 1]
-            refuse(repeated, f"{where}: members that have the name of another one", "Keep one of them.")
-            self._tar = name, members
-        return self._tar[1]
+        return tuple(sorted(names))
 
     @cached_property
     def _by_basename(self) -> dict[str, list[str]]:

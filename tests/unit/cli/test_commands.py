@@ -67,8 +67,6 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
         (["models", *OF_PARAMS], "or dvc repro) or get them (vsepp sync)"),
         (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
-        (["export-tar", "results/mini/corpora/x", "out", *OF_PARAMS], "results/mini/corpora/x: no such corpus; there are coco-"),
-        (["export-tar", "x", "out", "--per-shard", "0", *OF_PARAMS], "--per-shard: expected at least 1 photograph, got 0"),
         (["runs", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
     ],
 )  # fmt: skip

@@ -14,12 +14,10 @@ import numpy as np
 import pytest
 from dag import TINY
 from plans import PARAMS, over, plan
-from processes import no_room, wait_until
+from processes import wait_until
 
 from vsepp.cli import main
 from vsepp.config.costs import needed_artefacts
-from vsepp.data.corpora import read_corpus
-from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
@@ -27,7 +25,7 @@ from vsepp.provenance.digests import FileCache
 from vsepp.provenance.manifest import artefact_digest, read_manifest
 from vsepp.provenance.publish import RULE_SHELL
 from vsepp.provenance.verify import verify
-from vsepp.spec import Component, CorpusSpec, VocabularySpec, to_json
+from vsepp.spec import VocabularySpec, to_json
 
 RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
 OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
@@ -163,48 +161,6 @@ def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_
     assert main(["make", "scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-@pytest.fixture
-def export(made, monkeypatch):
-    """The corpus that a run reads, and what makes the command that exports it into a folder."""
-    monkeypatch.chdir(made)
-    config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in OVERRIDES.items())]
-    folder = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"]
-    return folder, lambda output: ["export-tar", str(folder), str(output), "--params", str(PARAMS), *config]
-
-
-def test_an_exported_corpus_is_read_back_from_its_archives(export, tmp_path, capsys):
-    folder, command = export
-    assert main([*command(tmp_path / "out"), "--per-shard", "50"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path}/out: the reader `webdataset` reads it in place\n"
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "00000.tar",
-        "00001.tar",
-        "00002.tar",
-    ]
-    files = {"shards": str(tmp_path / "out")}
-    images, captions = read_corpus(CorpusSpec(name="web", reader=Component("webdataset"), files=files))
-    before, said = read_tables(folder)
-    assert len(before) == 130 and images["image_id"].tolist() == before["image_id"].tolist()
-    assert captions["text"].tolist() == said["text"].tolist()
-
-
-def test_an_export_that_cannot_be_written_is_told_in_a_sentence(export, tmp_path, capsys):
-    _, command = export
-    with no_room(2000):
-        assert main(command(tmp_path / "out")) == 1
-    assert f"{tmp_path}/out: no space left on the disk" in capsys.readouterr().err
-    assert not list(tmp_path.rglob("*.tar"))
-    if os.geteuid() == 0 and not shutil.which("setpriv"):
-        pytest.skip("needs setpriv, by which root is bound to the rights that a folder gives")
-    rights = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"] if os.geteuid() == 0 else []
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o555)
-    asked = [*rights, sys.executable, "-m", "vsepp.cli", *command(closed / "out")]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"{closed}/.state: this user may not read or write it" in done.stderr
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.groups import ties
 from vsepp.reporting.figures.standings import standings
+from vsepp.reporting.groups import ties
 from vsepp.reporting.report_specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec
 from vsepp.reporting.tables import choose
 from vsepp.spec import Component
