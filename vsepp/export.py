@@ -21,7 +21,6 @@ from vsepp.provenance.compatibility import beside_with, evaluation_of, spec_of
 from vsepp.provenance.digests import file_digest
 from vsepp.provenance.manifest import (
     MANIFEST,
-    accepted_steps,
     read_manifest,
     uncommitted_steps,
     write_manifest,
@@ -135,7 +134,6 @@ def model_card(
         light=light,
         manifest=manifest,
         changed=bool(uncommitted_steps(manifest)),
-        accepted=accepted_steps(manifest),
         dataset=dataset,
         corpus=corpus,
         words=len(Vocabulary.read(folder)),

@@ -103,6 +103,7 @@ def test_every_block_is_run_and_every_scenario_checked():
 VSE0, VSEPP, *_ = RUNS
 PAGE = "reports/tiny/paper/vsepp"
 ENTRIES = "params/papers/vsepp/runs.yaml"
+MH = "vsepp/losses/max_of_hinges.py"
 
 
 def versioned(user):
@@ -118,6 +119,18 @@ def one_run_changed(user):
     assert not any(model["commit"].endswith("+") for model in user.models())  # made by committed code
     assert user.is_settled()
     assert user.project.planned() == {}, "what DVC made is done for Snakemake"
+
+
+def edit_a_loss(user):
+    user.project.edit(MH)
+    user.project.commit("Another name")
+    assert user.project.trained() >= {VSEPP}
+
+
+def kept(user):
+    assert f"{VSEPP}/seed-0: made by other code, commit " in user.said[0]
+    assert user.remade() == {PAGE}
+    assert user.is_settled() and user.project.planned() == {}
 
 
 def compared(user):
@@ -250,6 +263,7 @@ def freed(user):
 CHECKS = {
     "Reproduce and version": versioned,
     "Change one run": one_run_changed,
+    "After an edit that changes no number": kept,
     "Compare two versions": compared,
     "Get a colleague's models": fetched,
     "Back to an old version and forward again": went_back_and_forward,
@@ -260,6 +274,7 @@ CHECKS = {
     "Free space": freed,
 }
 BEFORE = {
+    "After an edit that changes no number": edit_a_loss,
     "Back to an old version and forward again": check_out_alone,
     "On a cluster": change_a_run_and_open_a_queue,
     "After a kill": kill_everything,

@@ -75,7 +75,7 @@ class Models:
             "only": name,
         }
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})
-        makers = {part: MakerSpec(f"{part}-target", "s", "c") for part in ("run", "evaluation")}
+        makers = {part: MakerSpec(f"{part}-target", "s") for part in ("run", "evaluation")}
         spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), makers)
         self.specs.setdefault(name, []).append(spec)
         return spec

@@ -22,7 +22,7 @@ from vsepp.runtime.progress import configure_logging
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
     "look at runs and results": ("plan", "runs", "show", "models", "expected", "verify", "schema"),
-    "steps of the workflow": ("fetch", "make", "record", "accept", "sync"),
+    "steps of the workflow": ("fetch", "make", "record", "sync"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from vsepp.cli.common import add_machine, add_role, add_spec, add_step, given_inputs, given_options, option
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, as_started, did_you_mean
-from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.artefacts import part_role
 from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
@@ -52,8 +51,6 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
     for role, read in step.reads.items():
         add_role(parser, role, read)
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="folder to write the results to")
-    # The digest by which a rule knows the step's code.
-    parser.add_argument("--code", metavar="DIGEST", help=argparse.SUPPRESS)
     if step.known_raw:
         parser.add_argument(
             "--raw",
@@ -88,7 +85,7 @@ def make(given: argparse.Namespace) -> None:
     step = STEPS[given.kind]
     inputs = given_inputs(given) | {part_role(part): path for part, path in enumerate(given.parts)}
     if given.spec is None:
-        if given.name is None or inputs or given.raw or given.output or given.code:
+        if given.name is None or inputs or given.raw or given.output:
             raise VseppError(f"make {given.kind}: expected NAME alone, or --spec, --output and the inputs")
         _make_named(given, step)
         return
@@ -106,7 +103,7 @@ def make(given: argparse.Namespace) -> None:
         if not equals:
             raise VseppError(f"--raw: got {item!r}; expected ROLE=PATH")
         raw[role] = Path(path)
-    make_artefact(step, given.spec, inputs, given.output, raw=raw, held_to=given.code, **given_options(given))
+    make_artefact(step, given.spec, inputs, given.output, raw=raw, **given_options(given))
 
 
 def _make_named(given: argparse.Namespace, step: Step) -> None:
@@ -133,5 +130,4 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
         options.setdefault("test_images", plan.test_images(artefact))
     parts = artefact.parts
     inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads or path in parts}
-    code = standing_code(artefact)
-    make_artefact(step, artefact.spec, inputs, artefact.folder, raw=artefact.raw, held_to=code, **options)
+    make_artefact(step, artefact.spec, inputs, artefact.folder, raw=artefact.raw, **options)

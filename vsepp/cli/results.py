@@ -1,16 +1,15 @@
-"""Check results against the parameters and code, accept and record them, and get the results of a commit."""
+"""Check results against the parameters and code, record them, and get the results of a commit."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_params, add_step
 from vsepp.cli.show import add_plan_options, config_option, plan_of, require_params
-from vsepp.errors import VseppError, did_you_mean
+from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.digests import DIGESTS, FileCache
 from vsepp.provenance.manifest import MANIFEST, read_manifest
@@ -18,26 +17,13 @@ from vsepp.runtime.progress import bytes_text
 
 if TYPE_CHECKING:
     from vsepp.config.plan import Plan
-    from vsepp.provenance.artefacts import Artefact
-    from vsepp.provenance.verify import Mismatch
 
 
 def add_steps(steps: Any) -> None:
-    """Add `verify`, `accept`, `sync` and `record`."""
+    """Add `verify`, `sync` and `record`."""
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
     parser.add_argument("--full", action="store_true", help="read every file again, unchanged or not")
-    add_plan_options(parser)
-
-    what = "keep results of other code if the current code computes the same"
-    parser = add_step(steps, "accept", accept, what)
-    parser.add_argument(
-        "what",
-        nargs="+",
-        metavar="WHAT",
-        help="all; a kind of artefact, such as run or features; or a run with everything it is made from",
-    )
-    parser.add_argument("--why", required=True, metavar="TEXT", help="the reason, shown on pages from now on")
     add_plan_options(parser)
 
     parser = add_step(
@@ -66,7 +52,7 @@ def add_steps(steps: Any) -> None:
 
 
 def verify(given: argparse.Namespace) -> None:
-    """Verify the plan's artefacts; every mismatch is printed before the command fails."""
+    """Verify the plan's artefacts; what other code made is printed, and every mismatch before the command fails."""
     from vsepp.config.versions import require_versionable
     from vsepp.provenance.verify import verify_all
 
@@ -75,7 +61,9 @@ def verify(given: argparse.Namespace) -> None:
     if given.phase:
         require_versionable(plan)
     known = FileCache(DIGESTS, forget=given.full)
-    verified, mismatches = verify_all(plan.table.values(), known, given.phase)
+    verified, mismatches, other_code = verify_all(plan.table.values(), known, given.phase)
+    for line in other_code:
+        print(line)
     for mismatch in mismatches:
         print(f"{mismatch}{config_option(given)}")
     what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
@@ -89,58 +77,6 @@ def verify(given: argparse.Namespace) -> None:
 
 def _name(plan: Plan) -> str:
     return f"preset {plan.preset}, variant {plan.variant}"
-
-
-def accept(given: argparse.Namespace) -> None:
-    """Accept results that differ by nothing but code; name results that differ in more, and fail."""
-    from vsepp.provenance.acceptance import accept as accept_results
-
-    if not given.why.strip():
-        raise VseppError("--why: is empty; expected why the present code makes the same")
-    accepted: list[Artefact] = []
-    refused: list[Mismatch] = []
-    known = FileCache(DIGESTS)
-    # A report says which code its models are held to, so the plan is made anew before reports.
-    for of_reports in (False, True):
-        plan = plan_of(given)
-        table = {made.folder: made for made in plan.table.values()}
-        chosen = [made for made in _chosen(plan, given.what) if (made.kind == "report") == of_reports]
-        now, not_now = accept_results(chosen, table, given.why.strip(), known)
-        accepted += now
-        refused += not_now
-    for made in accepted:
-        print(f"{made.folder}: accepted")
-    for mismatch in refused:
-        print(f"{mismatch.folder}: not accepted, more than code differs: {'; '.join(mismatch.differences)}")
-    counts = f"{_name(plan)}: {len(accepted)} results accepted"
-    if refused:
-        raise VseppError(f"{counts} and kept; {len(refused)} refused, more than code differs: see above")
-    print(f"{counts}; the next edit of their code makes them again. Pages show this once rewritten")
-
-
-def _chosen(plan: Plan, names: Iterable[str]) -> list[Artefact]:
-    """The artefacts that words of the command line mean, in the order of the table."""
-    from vsepp.config.costs import needed_artefacts
-    from vsepp.spec import seeded
-    from vsepp.steps import STEPS
-
-    chosen: set[Artefact] = set()
-    for name in names:
-        if name == "all":
-            chosen |= set(plan.table.values())
-        elif name in STEPS:
-            chosen |= set(plan.of_kind(name).values())
-        elif name in plan.models:
-            ends = [plan.table.get(("evaluation", seeded(name, seed))) for seed in plan.models[name].specs]
-            if present := [end for end in ends if end]:  # a model with a record is not made here
-                chosen |= set(needed_artefacts(plan, present))
-        else:
-            near = did_you_mean(name, ["all", *STEPS, *plan.models])
-            raise VseppError(
-                f"{name}: neither all, nor a kind of artefact, nor a run of preset {plan.preset}{near or ''}; kinds are "
-                f"{', '.join(STEPS)}; `vsepp runs` lists the runs"
-            )
-    return [made for made in plan.table.values() if made in chosen]
 
 
 def sync(given: argparse.Namespace) -> None:

@@ -13,9 +13,7 @@ from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys, sizes_of
-from vsepp.provenance.acceptance import standing_code
 from vsepp.provenance.artefacts import Artefact
-from vsepp.provenance.digests import value_digest
 from vsepp.reporting import filters
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import read_published
@@ -33,7 +31,7 @@ from vsepp.reporting.report_specs import (
     TableSpec,
     TrainedSpec,
 )
-from vsepp.spec import seeded, shared_fields, to_dict
+from vsepp.spec import seeded, shared_fields
 
 
 def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
@@ -212,7 +210,7 @@ def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
 
 
 def _maker(made: Artefact) -> MakerSpec:
-    return MakerSpec(str(made.targets[0]), value_digest(to_dict(made.spec)), standing_code(made))
+    return MakerSpec(str(made.targets[0]), made.spec_digest)
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:

@@ -58,7 +58,7 @@ def sync(plan: Plan, *, remote: str | None = None, force: bool = False, jobs: in
     require_versionable(plan)
     _require_version(str(plan.reports))
     _fetch(remote, force, jobs)
-    verified, mismatches = verify_all(plan.table.values(), FileCache(DIGESTS))
+    verified, mismatches, _ = verify_all(plan.table.values(), FileCache(DIGESTS))
     if mismatches:
         print(*mismatches, sep="\n")
         raise VseppError(

@@ -22,11 +22,6 @@ from vsepp.user_files import json_of, require_file, text_of
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all other keys."""
-ACCEPTED = "accepted"
-"""Key of a manifest and of its ancestors: for which code the result was accepted, when and why."""
-HELD_TO = "held_to"
-"""Key of a manifest and of its ancestors: the digest by which the workflow knows the code, where it is the digest of an
-accepted result that was made again."""
 FILES = "files"
 """Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
@@ -47,7 +42,6 @@ def recorded(
     inputs: Mapping[str, Path],
     digests: Mapping[str, str] | None = None,
     code: str = "",
-    held_to: str | None = None,
     seed: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Write `folder/manifest.json` once the body has succeeded.
@@ -68,8 +62,6 @@ def recorded(
         Role → digest of that input, where the digests are known.
     code
         Digest of the computing modules.
-    held_to
-        The digest by which the workflow knows this code, if it does.
     seed
         The seed, where the step has one.
     """
@@ -82,7 +74,6 @@ def recorded(
         "spec": dict(spec),
         "spec_digest": value_digest(spec),
         "code_digest": code,
-        **({HELD_TO: held_to} if held_to not in (None, code) else {}),
         "inputs": digests or {role: artefact_digest(path) for role, path in inputs.items()},
         "ancestors": _ancestors(inputs),
         "outputs": {
@@ -168,7 +159,6 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
             "digest": artefact_digest(path),
             **{key: manifest[key] for key in ("step", "spec_digest", "code_digest")},
             **manifest["git"],
-            **{key: manifest[key] for key in (ACCEPTED, HELD_TO) if key in manifest},
         }
         for ancestor in (*ancestors_of(manifest), own):
             if ancestor not in ancestors:
@@ -178,7 +168,7 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
 
 def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Artefacts that an artefact was made from, directly or indirectly: `step`, `digest` of the content that was read,
-    `spec_digest`, `code_digest`, `commit`, `dirty` and, where there is one, the acceptance. The earliest artefacts stand first."""
+    `spec_digest`, `code_digest`, `commit` and `dirty`. The earliest artefacts stand first."""
     ancestors = manifest["ancestors"]
     # Earlier manifests have them under dotted roles, such as `run.features.encoder`.
     if isinstance(ancestors, dict):
@@ -197,19 +187,6 @@ def uncommitted_steps(manifest: Mapping[str, Any]) -> list[str]:
     steps = [ancestor["step"] for ancestor in ancestors_of(manifest) if ancestor.get("dirty")]
     own = [manifest["step"]] if manifest["git"].get("dirty") else []
     return list(dict.fromkeys(steps + own))
-
-
-def is_accepted(made: Mapping[str, Any], code: str) -> bool:
-    """Whether a result counts as made by code with this digest, by its manifest or its entry in another manifest: it was made by
-    this code, was accepted for it, or replaces an accepted result of this code."""
-    return code in (made.get("code_digest"), made.get(ACCEPTED, {}).get("for"), made.get(HELD_TO))
-
-
-def accepted_steps(manifest: Mapping[str, Any]) -> list[str]:
-    """Steps behind an artefact, its own step last, with accepted results of other code: step, day and reason."""
-    accepted = [made for made in (*ancestors_of(manifest), manifest) if ACCEPTED in made]
-    said = [f"{made['step']}, {made[ACCEPTED]['when'][:10]}: {made[ACCEPTED]['why']}" for made in accepted]
-    return list(dict.fromkeys(said))
 
 
 def sidecar_path(path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Whether artefacts are what the current parameters and code would make from the current inputs."""
+"""Whether artefacts are what the current parameters would make from the current inputs, and which of them other code made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.errors import VseppError, as_started
 from vsepp.provenance.artefacts import Artefact, owner_of
 from vsepp.provenance.digests import FileCache, differing, path_digest
-from vsepp.provenance.manifest import ancestors_of, artefact_digest, is_accepted, read_manifest
+from vsepp.provenance.manifest import ancestors_of, artefact_digest, read_manifest
 from vsepp.spec import to_dict
 
 
@@ -29,7 +29,7 @@ class Mismatch:
 
 def verify_all(
     artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None
-) -> tuple[int, list[Mismatch]]:
+) -> tuple[int, list[Mismatch], list[str]]:
     """Verify the artefacts of a plan.
 
     Parameters
@@ -44,14 +44,20 @@ def verify_all(
     Returns
     -------
     tuple
-        Number of artefacts that are present and verify, and mismatches of artefacts that do not.
+        Number of artefacts that are present and verify, mismatches of artefacts that do not, and a line for each artefact that
+        other code made.
     """
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
     absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
     mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
     known.save()
-    return len(wanted) - absent - len(mismatches), mismatches
+    by_other_code = [
+        f"{artefact.folder}: {'; '.join(made)}"
+        for artefact in wanted
+        if (made := other_code(artefact, table))
+    ]
+    return len(wanted) - absent - len(mismatches), mismatches, by_other_code
 
 
 def verify(
@@ -71,7 +77,7 @@ def verify(
     Returns
     -------
     Mismatch or None
-        `None` if spec, code, inputs and bytes are as expected, and for an absent artefact that is not versioned.
+        `None` if spec, inputs and bytes are as expected, and for an absent artefact that is not versioned. Code is not compared.
     """
     target = expected.targets[0]
     again = f"{as_started()}snakemake --cores all --forcerun {target} -- {target}"
@@ -98,16 +104,12 @@ def is_present(path: Path) -> bool:
 
 
 def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
-    """Other parameters or other code than expected, and files that were changed."""
+    """Other parameters than expected, and files that were changed."""
     if differences := differing(to_dict(expected.spec), manifest["spec"]):
         key, wanted, got = differences[0]
         keys = ", ".join(key for key, *_ in differences)
         more = f" ({len(differences)} keys differ: {keys})" if len(differences) > 1 else ""
         yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
-    if not is_accepted(manifest, expected.code):
-        commit = str(manifest["git"].get("commit"))[:10]
-        digests = _two(expected.code, manifest["code_digest"])
-        yield f"made by other code (of commit {commit}) than the current one: {digests}"
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name
         if not path.exists():
@@ -143,21 +145,49 @@ def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: F
 def _absent_differences(
     expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
 ) -> Iterator[str]:
-    """Absent inputs that would be made differently now: Snakemake no longer asks for them."""
-    for path in expected.inputs.values():
-        other = owner_of(path, table)
-        if other is None or is_present(other.folder):
-            continue
-        made = [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == other.kind]
-        same_spec = [ancestor for ancestor in made if ancestor["spec_digest"] == other.spec_digest]
-        if made and not (same_spec and all(is_accepted(ancestor, other.code) for ancestor in same_spec)):
-            what = "code" if same_spec else "parameters"
-            commit = str(made[-1].get("commit"))[:10]
+    """Absent inputs that would be made with other parameters now: Snakemake no longer asks for them."""
+    for absent, made in _absent_inputs(expected, manifest, table):
+        if not any(ancestor["spec_digest"] == absent.spec_digest for ancestor in made):
             yield (
-                f"made from a {other.kind} with other {what} (of commit {commit}) than the current, and {other.folder} is "
-                "absent"
+                f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, and "
+                f"{absent.folder} is absent"
             )
-        yield from _absent_differences(other, manifest, table)
+
+
+def other_code(artefact: Artefact, table: Mapping[Path, Artefact]) -> list[str]:
+    """What other code than the current code made of an artefact: itself, or an input that is absent.
+
+    Nothing of an artefact that is not here, or whose manifest is damaged.
+    """
+    try:
+        manifest = read_manifest(artefact.folder)
+    except VseppError:
+        return []
+    found = []
+    if manifest["code_digest"] != artefact.code:
+        found.append(f"made by other code, commit {_commit(manifest['git'])}")
+    for absent, made in _absent_inputs(artefact, manifest, table):
+        same_spec = [ancestor for ancestor in made if ancestor["spec_digest"] == absent.spec_digest]
+        if any(ancestor["code_digest"] != absent.code for ancestor in same_spec):
+            found.append(f"made from a {absent.kind} by other code, commit {_commit(same_spec[-1])}")
+    return found
+
+
+def _absent_inputs(
+    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
+) -> Iterator[tuple[Artefact, list[dict[str, Any]]]]:
+    """Artefacts behind an artefact that are absent, each with the ancestors of its kind that a manifest names."""
+    for path in expected.inputs.values():
+        absent = owner_of(path, table)
+        if absent is None or is_present(absent.folder):
+            continue
+        if made := [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == absent.kind]:
+            yield absent, made
+        yield from _absent_inputs(absent, manifest, table)
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    return str(git.get("commit"))[:10]
 
 
 def _two(expected: str, got: str) -> str:

@@ -22,7 +22,7 @@ from vsepp.reporting.figures import kind_of
 from vsepp.reporting.gaps import KINDS, draw_gaps, gaps_figure
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Records, marks
+from vsepp.reporting.records import Records, dirty_note, mark
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
 from vsepp.runtime.files import whole_file
 
@@ -153,14 +153,14 @@ def draw_files(
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
-    """Sentences on missing runs, and on runs with a sign: made with uncommitted changes, or by other code that was accepted."""
+    """Sentences on missing runs, and on runs that are marked as made with uncommitted changes."""
     sentences = []
     if missing := [run for run in runs if run not in shown]:
         named = filters.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
         sentences.append(f"Not run: {named}.")
-    for sign, note in marks([record for seeds in shown.values() for record in seeds], training).items():
-        marked = [run for run, seeds in shown.items() if sign in marks(seeds, training)]
-        sentences.append(f"{sign} {filters.listing(marked)}: {note}")
+    if note := dirty_note([record for seeds in shown.values() for record in seeds], training):
+        marked = [run for run, seeds in shown.items() if mark(seeds, training)]
+        sentences.append(f"{filters.MARK} {filters.listing(marked)}: {note}")
     return sentences
 
 

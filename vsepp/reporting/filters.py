@@ -18,8 +18,8 @@ MISSING = "–"
 DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
-MARK, ACCEPTED = "†", "‡"
-"""Signs at numbers: no commit holds the code or the parameters behind them; other code made them and somebody accepted them."""
+MARK = "†"
+"""Sign at numbers: no commit holds the code or the parameters behind them."""
 
 _TEX = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}
@@ -42,7 +42,6 @@ _TEX = str.maketrans(
         "≤": r"$\leq$",
         "…": r"\ldots{}",
         "†": r"\dag{}",
-        "‡": r"\ddag{}",
         "∞": r"$\infty$",
         "·": r"$\cdot$",
         "“": "``",
@@ -207,9 +206,10 @@ def dirty_note(steps: Iterable[str]) -> str:
     )
 
 
-def accepted_note(steps: Iterable[str]) -> str:
-    """What `ACCEPTED` means, for the steps that it stands for, each with day and reason."""
-    return f"partly made by other code, accepted as equivalent to the current code ({listing(steps)})."
+def other_code_note(makers: Iterable[tuple[str, bool]]) -> str:
+    """Which commits, with other code than the present one, made a model; empty without commits."""
+    commits = [commit(*maker) for maker in makers]
+    return f"made by other code, commit {listing(commits)}." if commits else ""
 
 
 def commit(sha: str, dirty: bool | None) -> str:

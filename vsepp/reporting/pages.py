@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
 from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
@@ -21,7 +22,7 @@ from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import State, expected_state, expected_to_fail, read_expected, worst
 from vsepp.reporting.measured import judge
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import Record, Records, command, read_records, seeds_in_trouble
+from vsepp.reporting.records import MadeBy, Record, Records, command, read_records, seeds_in_trouble
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
@@ -42,7 +43,9 @@ _LATEX: dict[str, Any] = {
 _EXPORTED = ("i2t_r1", "i2t_r10", "t2i_r1", "t2i_r10", "rsum")
 
 
-def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
+def write_report(
+    spec: ReportSpec, folder: Path, place: Path, other_code: Mapping[str, MadeBy] = MappingProxyType({})
+) -> str:
     """Build and write everything of one report.
 
     Parameters
@@ -53,6 +56,8 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
     place
         Where the folder will lie: the headline names a page there, or the preset's entry page where that leads to the report.
+    other_code
+        Folder of a training or an evaluation that other code than the present one made → who made it.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
     _write_exports(records, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in records.items():
-        page = run_page(model, seeds, verdicts, tables)
+        page = run_page(model, seeds, verdicts, tables, other_code)
         write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
     claims, comparisons = of_the_paper(verdicts)
     tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
@@ -109,7 +114,7 @@ def write_report(spec: ReportSpec, folder: Path, place: Path) -> str:
         claims=claims,
         comparisons=comparisons,
         troubles=summary.troubles(records, expected_to_fail(states)),
-        provenance=summary.provenance(context, records, states, shared["git"]),
+        provenance=summary.provenance(context, records, states, shared["git"], other_code),
         sources=spec.sources,
         **shared,
     )

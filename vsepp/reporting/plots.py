@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from vsepp.provenance.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Record, Records, marks
+from vsepp.reporting.records import Records
 from vsepp.reporting.report_specs import TASKS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
@@ -91,11 +91,6 @@ def panel_name(metric: str, split: str) -> str:
 def metric_text(metric: str) -> str:
     """`Caption retrieval R@1` for `i2t_r1`; `rsum`."""
     return f"{direction(metric)} {filters.metric_name(metric)}" if direction(metric) else metric
-
-
-def mark(records: Iterable[Record], training: bool = False) -> str:
-    """Signs at numbers or histories, as `vsepp.reporting.records.marks` gives them."""
-    return "".join(marks(list(records), training))
 
 
 def seeds_text(shown: Records) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.provenance.manifest import accepted_steps, ancestors_of, is_accepted, parent_of, uncommitted_steps
+from vsepp.provenance.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.provenance.studies import Kept, read_results, study_of
 from vsepp.reporting import filters
 from vsepp.reporting.report_specs import ContextSpec, TrainedSpec
@@ -99,6 +99,12 @@ class Record(Ranked):
         return AT_CHANCE if at_chance else ""
 
 
+def by_other_code(record: Record, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
+    """Commits that made a model or measured it, as far as these folders are among those that other code made."""
+    folders = (record.spec.run, record.spec.evaluation)
+    return list(dict.fromkeys(other_code[folder] for folder in folders if folder in other_code))
+
+
 Records = Mapping[str, Sequence[Record]]
 """Model → a record per seed."""
 
@@ -143,8 +149,8 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
     Raises
     ------
     VseppError
-        Where a manifest or a file was changed, or where present parameters and code would make another model or would
-        measure it otherwise: what differs, and the command that mends it.
+        Where a manifest or a file was changed, or where present parameters would make another model or would measure it
+        otherwise, and the command that mends it.
     """
     records: dict[str, list[Record]] = {}
     for model in models:
@@ -158,20 +164,15 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 
 
 def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
-    """Refuse a model's weights or metrics that present parameters and code would make otherwise."""
+    """Refuse a model's weights or metrics that present parameters would make otherwise."""
     made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
     for name, what_happened in _MADE.items():
-        if (maker := model.made_by.get(name)) is None:
-            continue
-        if made[name].get("spec_digest") != maker.spec_digest:
-            what, wanted, actual = "parameters", maker.spec_digest, made[name].get("spec_digest")
-        elif not is_accepted(made[name], maker.code_digest):
-            what, wanted, actual = "code", maker.code_digest, made[name]["code_digest"]
-        else:
+        maker, actual = model.made_by.get(name), made[name].get("spec_digest")
+        if maker is None or actual == maker.spec_digest:
             continue
         raise VseppError(
-            f"{model.evaluation}: {what_happened} with other {what} than the present ones (expected digest {wanted[:12]}, "
-            f"got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
+            f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
+            f"{maker.spec_digest[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
             f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
             f"{maker.target} -- {model.evaluation}/metrics.json"
         )
@@ -190,19 +191,15 @@ def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str,
     return tuple(dict.fromkeys(steps))
 
 
-def marks(records: Sequence[Record], training: bool = False) -> dict[str, str]:
-    """Signs at numbers of models, or at their histories → what they mean.
+def mark(records: Iterable[Record], training: bool = False) -> str:
+    """`filters.MARK` at numbers of models, or at their histories, if no commit holds all code and parameters behind them."""
+    return filters.MARK if dirty_steps(records, training) else ""
 
-    One sign where no commit holds all code and parameters behind them, and one where other code made some of it and somebody
-    accepted that code.
-    """
-    signs = {}
-    if dirty := dirty_steps(records, training):
-        signs[filters.MARK] = filters.dirty_note(dirty)
-    accepted = [step for manifest in _manifests(records, training) for step in accepted_steps(manifest)]
-    if accepted:
-        signs[filters.ACCEPTED] = filters.accepted_note(dict.fromkeys(accepted))
-    return signs
+
+def dirty_note(records: Iterable[Record], training: bool = False) -> str:
+    """What the mark of some models means; empty where they have none."""
+    steps = dirty_steps(records, training)
+    return filters.dirty_note(steps) if steps else ""
 
 
 def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:

@@ -265,12 +265,11 @@ class ClaimSpec(ClaimEntry):
 
 @dataclass(frozen=True, config=STRICT)
 class MakerSpec:
-    """What makes an artefact by the present parameters and code."""
+    """What makes an artefact by the present parameters."""
 
     target: str
     """File that the workflow is asked for to make it."""
     spec_digest: str
-    code_digest: str
 
 
 @dataclass(frozen=True, config=STRICT)

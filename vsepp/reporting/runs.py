@@ -22,7 +22,16 @@ from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import Verdict, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
 from vsepp.reporting.plots import looks
-from vsepp.reporting.records import Record, image_values, marks, read_history, read_ranks, trouble_of
+from vsepp.reporting.records import (
+    MadeBy,
+    Record,
+    by_other_code,
+    dirty_note,
+    image_values,
+    read_history,
+    read_ranks,
+    trouble_of,
+)
 from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.reporting.tables import Table
 
@@ -44,7 +53,11 @@ class Item:
 
 
 def run_page(
-    model: str, records: Sequence[Record], verdicts: Sequence[Verdict], tables: Sequence[Table]
+    model: str,
+    records: Sequence[Record],
+    verdicts: Sequence[Verdict],
+    tables: Sequence[Table],
+    other_code: Mapping[str, MadeBy],
 ) -> dict[str, Any]:
     """Gather what a model's page shows, by the names that `run.html.j2` has for it.
 
@@ -58,11 +71,14 @@ def run_page(
         Verdicts on the paper's claims and on comparisons of one's own; verdicts about this model are shown.
     tables
         Tables of the report; the rows that the model fills are named.
+    other_code
+        Folder of a training or an evaluation that other code than the present one made → who made it.
     """
     first = records[0]
     manifest, trained = first.kept.evaluated, first.spec.trained
     rows = (row.spec for table in tables for row in table.rows)
     about = [verdict for verdict in verdicts if model in verdict.spec.runs]
+    made_by = dict.fromkeys(maker for record in records for maker in by_other_code(record, other_code))
     with matplotlib.rc_context(fname=STYLE):
         curves = _curves(records) if len(first.epochs) > 1 else Markup("")
         ranks = _rank_figure(records)
@@ -79,7 +95,7 @@ def run_page(
         "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
         # What the first seed was made from, and the end of its log.
         "ancestors": ancestors_of(manifest),
-        "marks": list(marks(records).values()),
+        "marks": [note for note in (dirty_note(records), filters.other_code_note(made_by)) if note],
         "log": _log(first),
         "curves": curves,
         "ranks": ranks,

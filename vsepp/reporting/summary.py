@@ -13,7 +13,7 @@ from vsepp.errors import as_started
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
 from vsepp.reporting.expected import State, counted, expected_to_fail
-from vsepp.reporting.records import MadeBy, Records, named_seeds, seeds_in_trouble
+from vsepp.reporting.records import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
@@ -116,13 +116,9 @@ def headline(
             "",
             f"{missing} {'row' if missing == 1 else 'rows'} of the tables {'was' if missing == 1 else 'were'} not run.",
         ]
-    for sign, what in (
-        (filters.MARK, "with uncommitted changes"),
-        (filters.ACCEPTED, "by other code, which was accepted"),
-    ):
-        if marked := sum(sign in row.signs for row in rows):
-            count = f"{marked} {'row is' if marked == 1 else 'rows are'}"
-            lines += ["", f"{count} marked {sign}: made in part {what}."]
+    if marked := sum(bool(row.sign) for row in rows):
+        count = f"{marked} {'row is' if marked == 1 else 'rows are'}"
+        lines += ["", f"{count} marked {filters.MARK}: made in part with uncommitted changes."]
     if context.data_note:
         lines += ["", context.data_note]
     lines += ["", *([f"scores  {said}"] if (said := counted(states)) else []), f"open    {page}"]
@@ -144,7 +140,11 @@ def _to_search(records: Records) -> str:
 
 
 def provenance(
-    context: ContextSpec, records: Records, states: Sequence[State], git: Mapping[str, Any]
+    context: ContextSpec,
+    records: Records,
+    states: Sequence[State],
+    git: Mapping[str, Any],
+    other_code: Mapping[str, MadeBy],
 ) -> list[tuple[str, str]]:
     """What the page says about where its numbers come from: term → description.
 
@@ -158,11 +158,16 @@ def provenance(
         State of each expected value.
     git
         `commit` of the code that writes the page, and whether it is `dirty`.
+    other_code
+        Folder of a training or an evaluation that other code than the present one made → who made it.
     """
     roles = [role for role in context.paper_titles if role in context.titles]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
     swaps = context.swaps(roles)
     trained = [record for seeds in records.values() for record in seeds if record.spec.trained]
+    others = [
+        maker for seeds in records.values() for one in seeds for maker in by_other_code(one, other_code)
+    ]
     facts = [
         ("Preset", context.preset),
         ("Variant", context.variant),
@@ -172,6 +177,7 @@ def provenance(
         ("Fold of 1K and 5×1K", f"{filters.count(context.fold_size)} images"),
         ("Trained by", _by_commit(record.trained for record in trained)),
         ("Evaluated by", _by_commit(record.evaluated for record in trained)),
+        ("Made by other code", _by_commit(others) if others else ""),
         ("Scores", counted(states)),
         ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]

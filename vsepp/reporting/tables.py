@@ -18,8 +18,9 @@ from vsepp.reporting.published import Published
 from vsepp.reporting.records import (
     Record,
     Records,
+    dirty_note,
     dirty_steps,
-    marks,
+    mark,
     of_shared_seeds,
     read_history,
     score,
@@ -95,9 +96,9 @@ class Row:
         return "run" if self.ours else "not run"
 
     @property
-    def signs(self) -> str:
-        """What `vsepp.reporting.records.marks` puts at the row's numbers."""
-        return "".join(marks([*self.ours, *self.released]))
+    def sign(self) -> str:
+        """What `vsepp.reporting.records.mark` puts at the row's numbers."""
+        return mark([*self.ours, *self.released])
 
 
 @dataclass(frozen=True)
@@ -228,15 +229,16 @@ def build_table(
         rows = []
         for row_spec in group.rows:
             facts = _facts(spec, row_spec, context, published)
-            mark = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            rows.append(_row(spec, row_spec, facts, mark, records, context))
-            if mark:
-                notes.append((mark, facts["note"]))
+            letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
+            rows.append(_row(spec, row_spec, facts, letter, records, context))
+            if letter:
+                notes.append((letter, facts["note"]))
         _compare(spec, rows)
         groups.append(Group(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
     _add_gaps(rows, verdicts)
-    notes += marks([record for row in rows for record in (*row.ours, *row.released)]).items()
+    if note := dirty_note([record for row in rows for record in (*row.ours, *row.released)]):
+        notes.append((filters.MARK, note))
     return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
 
 

@@ -25,7 +25,6 @@ def make(
     output: Path,
     *,
     raw: Mapping[str, Path] | None = None,
-    held_to: str | None = None,
     **options: Any,
 ) -> None:
     """Make an artefact.
@@ -44,8 +43,6 @@ def make(
         Folder of the results.
     raw
         Role → raw file or folder.
-    held_to
-        The digest by which the workflow knows the step's code, if it does.
     options
         Fields of `Job` that the step takes.
     """
@@ -71,7 +68,6 @@ def make(
             inputs=read,
             digests=digests,
             code=code,
-            held_to=held_to,
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
-from vsepp.provenance.manifest import FILES
-from vsepp.reporting.report_specs import ReportSpec
+from vsepp.provenance.manifest import FILES, MANIFEST, read_manifest
+from vsepp.reporting.report_specs import ReportSpec, TrainedSpec
+from vsepp.spec import from_dict
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Write a report: tables, figures and pages; print the headline."""
     from vsepp.reporting.pages import write_report
 
-    print(write_report(spec, out, job.output))
+    print(write_report(spec, out, job.output, _by_other_code(spec.models)))
     files = (path for path in out.rglob("*") if path.is_file())
     return {FILES: sorted(path.relative_to(out).as_posix() for path in files)}
+
+
+def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]:
+    """Folder of a training or an evaluation that other code than the present one made → commit, and whether files differed from it."""
+    from vsepp.steps import STEPS
+
+    made: dict[str, tuple[str, bool]] = {}
+    for folder in {folder for model in models for folder in (model.run, model.evaluation) if folder}:
+        if not (Path(folder) / MANIFEST).is_file():
+            continue
+        manifest = read_manifest(Path(folder))
+        step = STEPS.get(manifest["step"])  # earlier steps had other names
+        if step is None or manifest["code_digest"] != step.code(from_dict(step.spec, manifest["spec"])):
+            made[folder] = str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])
+    return made
 
 
 def write_entry_page(folder: Path) -> None:

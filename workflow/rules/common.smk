@@ -14,11 +14,6 @@ from vsepp.config.costs import costs_of, hours_of, read_rates
 from vsepp.config.files import with_types
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError, printable
-from vsepp.provenance.acceptance import (
-    made_by_other_code,
-    other_code_text,
-    standing_code,
-)
 from vsepp.provenance.manifest import MANIFEST
 from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
 from vsepp.runtime.devices import visible_gpus
@@ -62,9 +57,6 @@ for made in PLAN.table.values() if workflow.is_main_process else ():
         logger.warning(
             f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
         )
-
-if OTHERS := made_by_other_code(PLAN.table.values()):
-    logger.warning(other_code_text(OTHERS))
 
 # A step whose shell was killed lives on; by this variable it knows that nobody waits for it any more.
 shell.prefix(f"set -euo pipefail; export {RULE_SHELL}=$$; ")
@@ -128,8 +120,8 @@ def spec(wildcards):
 
 
 def code(wildcards):
-    """Digest of the code that a job computes with: an edit of it makes the job run again, unless its result was accepted."""
-    return standing_code(artefact(wildcards))
+    """Digest of the code that a job computes with: an edit of it makes the job run again."""
+    return artefact(wildcards).code
 
 
 def given(wildcards):

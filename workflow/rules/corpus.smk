@@ -38,7 +38,7 @@ rule scenes:
     message:
         "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K (log: {log})"
     shell:
-        "vsepp make scenes --spec {params.spec:q} --code {params.code} --output {params.folder} --threads {threads} > {log} 2>&1"
+        "vsepp make scenes --spec {params.spec:q} --output {params.folder} --threads {threads} > {log} 2>&1"
 
 
 rule corpus:
@@ -64,7 +64,7 @@ rule corpus:
     message:
         "Corpus {wildcards.corpus}: read splits and captions (log: {log})"
     shell:
-        "vsepp make corpus --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make corpus --spec {params.spec:q} {params.given} --output {params.folder}"
         " --test-images {params.test_images}"
         " > {log} 2>&1"
 
@@ -90,7 +90,7 @@ rule tokens:
     message:
         "Tokens {wildcards.tokens}: build the vocabulary and encode captions (log: {log})"
     shell:
-        "vsepp make tokens --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make tokens --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -116,5 +116,5 @@ rule store:
     message:
         "Store {wildcards.store}: decode every image once (log: {log})"
     shell:
-        "vsepp make store --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make store --spec {params.spec:q} {params.given} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"

@@ -27,7 +27,7 @@ rule evaluate:
     message:
         "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
     shell:
-        "vsepp make evaluation --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make evaluation --spec {params.spec:q} {params.given} --output {params.folder}"
         " --device-share {params.share} --threads {threads} > {log} 2>&1"
 
 
@@ -55,5 +55,5 @@ rule embed:
     message:
         "Embed {wildcards.embeddings} (log: {log})"
     shell:
-        "vsepp make embeddings --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make embeddings --spec {params.spec:q} {params.given} --output {params.folder}"
         " --device-share {params.share} --threads {threads} > {log} 2>&1"

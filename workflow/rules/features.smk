@@ -20,7 +20,7 @@ rule pretrain:
     message:
         "Encoder {wildcards.pretrained}: pretrain on labelled single-object scenes (log: {log})"
     shell:
-        "vsepp make pretrained --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make pretrained --spec {params.spec:q} {params.given} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"
 
 
@@ -44,7 +44,7 @@ rule import_encoder:
     message:
         "Encoder {wildcards.encoder}: cut it at the penultimate layer (log: {log})"
     shell:
-        "vsepp make encoder --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make encoder --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -69,7 +69,7 @@ rule pictures:
     message:
         "Pictures {wildcards.pictures}: small test images to look at (log: {log})"
     shell:
-        "vsepp make pictures --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make pictures --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -97,7 +97,7 @@ rule features:
     message:
         "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
-        "vsepp make features --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make features --spec {params.spec:q} {params.given} --output {params.folder}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
 
 
@@ -123,7 +123,7 @@ rule caption_states:
     message:
         "Caption states {wildcards.caption_states}: one pass of the text encoder over every caption (log: {log})"
     shell:
-        "vsepp make caption_states --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make caption_states --spec {params.spec:q} {params.given} --output {params.folder}"
         " --threads {threads} > {log} 2>&1"
 
 
@@ -147,7 +147,7 @@ rule published_features:
     message:
         "Features {wildcards.published}: as they were published (log: {log})"
     shell:
-        "vsepp make published --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make published --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -171,7 +171,7 @@ rule caption_vectors:
     message:
         "Vectors {wildcards.vectors}: how alike captions are (log: {log})"
     shell:
-        "vsepp make vectors --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make vectors --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 
@@ -199,5 +199,5 @@ rule tape:
     message:
         "Random-crop features {wildcards.tape}, of every epoch (log: {log})"
     shell:
-        "vsepp make tape --spec {params.spec:q} --code {params.code} {params.given} --output {output.tape}"
+        "vsepp make tape --spec {params.spec:q} {params.given} --output {output.tape}"
         " --data-on {params.data_on} --threads {threads} > {log} 2>&1"

@@ -18,4 +18,4 @@ rule figure_data:
     message:
         "Data of {wildcards.figure_data} (log: {log})"
     shell:
-        "vsepp make figure_data --spec {params.spec:q} --code {params.code} --output {params.folder} > {log} 2>&1"
+        "vsepp make figure_data --spec {params.spec:q} --output {params.folder} > {log} 2>&1"

@@ -39,4 +39,4 @@ rule report:
         "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
     shell:
         # Not as an argument: those of Linux have at most 128 KiB.
-        "vsepp make report --spec - --code {params.code} --output {params.folder} <<< {params.spec:q} > {log} 2>&1"
+        "vsepp make report --spec - --output {params.folder} <<< {params.spec:q} > {log} 2>&1"

@@ -35,7 +35,7 @@ if IN_SHARDS:
         message:
             "Vocabulary {wildcards.vocabulary}: count the words (log: {log})"
         shell:
-            "vsepp make vocabulary --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+            "vsepp make vocabulary --spec {params.spec:q} {params.given} --output {params.folder}"
             " > {log} 2>&1"
 
 
@@ -66,7 +66,7 @@ for kind, parent in SHARDED.items() if IN_SHARDS else ():
         message:
             f"Shards {{wildcards.{kind}_part}} (log: {{log}})"
         shell:
-            "vsepp make {params.kind} --spec {params.spec:q} --code {params.code} {params.given}"
+            "vsepp make {params.kind} --spec {params.spec:q} {params.given}"
             " --output {params.folder} {params.threads} > {log} 2>&1"
 
     rule:
@@ -92,5 +92,5 @@ for kind, parent in SHARDED.items() if IN_SHARDS else ():
         message:
             f"List the shards of {{wildcards.{kind}}} (log: {{log}})"
         shell:
-            "vsepp make {params.kind} --spec {params.spec:q} --code {params.code} {params.given}"
+            "vsepp make {params.kind} --spec {params.spec:q} {params.given}"
             " --output {params.folder} > {log} 2>&1"

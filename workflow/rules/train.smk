@@ -30,7 +30,7 @@ rule train:
     message:
         "Train {wildcards.run} (log: {log})"
     shell:
-        "vsepp make run --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make run --spec {params.spec:q} {params.given} --output {params.folder}"
         " --checkpoint-seconds {params.checkpoints} --data-on {params.data_on} --device-share {params.share}"
         " --threads {threads} > {log} 2>&1"
 
@@ -57,7 +57,7 @@ rule import_released:
     message:
         "Convert the released checkpoint {wildcards.released} (log: {log})"
     shell:
-        "vsepp make released --spec {params.spec:q} --code {params.code} {params.given} --output {params.folder}"
+        "vsepp make released --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
 
 

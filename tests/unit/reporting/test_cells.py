@@ -211,7 +211,7 @@ def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models,
         RowSpec("1.8"),
     ]
     table = build(*rows)
-    assert [row.signs for row in table.rows] == ["", "†", "†", ""]
+    assert [row.sign for row in table.rows] == ["", "†", "†", ""]
     flat = flat_rows(table, context)
     assert [row["ours_uncommitted"] for row in flat] == ["", "train", "", ""]
     assert [row["released_uncommitted"] for row in flat] == ["", "", "train evaluate", ""]

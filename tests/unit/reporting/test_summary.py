@@ -89,7 +89,9 @@ def test_a_score_that_is_not_as_expected_is_not_counted_as_such(models, context)
     said = "0 of 1 scores as expected, 1 not as expected: `vsepp expected` shows them"
     assert counted(states) == said
     assert counted(states[1:]) == ""
-    assert ("Scores", said) in provenance(context, models.records, states, {"commit": "a", "dirty": False})
+    assert ("Scores", said) in provenance(
+        context, models.records, states, {"commit": "a", "dirty": False}, {}
+    )
 
 
 def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
@@ -100,14 +102,14 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
     models.add("c", git=new, trained=new)
     models.add("released", git=new, trained=new, history=())
     git = {"commit": "0123456789abcdef", "dirty": False}
-    found = dict(provenance(context, models.records, [], git))
+    found = dict(provenance(context, models.records, [], git, {}))
     assert "vgg_mini in place of VGG19" in found["Data and encoders"]
     assert found["Page written by"] == "0123456789ab"
     assert found["Trained by"] == (
         f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes; 1 model at {'2' * 12}"
     )
     assert found["Evaluated by"] == f"4 models at {'2' * 12}"
-    own = dict(provenance(own_data, {}, [], {**git, "dirty": True}))
+    own = dict(provenance(own_data, {}, [], {**git, "dirty": True}, {}))
     assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
     assert own["Page written by"] == "0123456789ab + uncommitted changes"
     assert own["Trained by"] == "nothing was run"

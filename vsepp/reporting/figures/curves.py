@@ -11,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from vsepp.reporting import plots
 from vsepp.reporting.plots import PAGE, Material, Said
-from vsepp.reporting.records import Records, read_history
+from vsepp.reporting.records import Records, mark, read_history
 from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2a"
@@ -53,7 +53,7 @@ def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> l
         face = PAGE if any(record.collapsed for record in shown[run]) else look["color"]
         # Not a marker at every point, so that long curves stay lines.
         every = max(1, len(epochs) // 15)
-        name = label + plots.mark(shown[run], training=True)
+        name = label + mark(shown[run], training=True)
         axis.plot(epochs, means, **look, markerfacecolor=face, label=name, markevery=every)
         if len(values) > 1:
             sds = values.std(axis=0, ddof=1)

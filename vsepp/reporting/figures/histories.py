@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from vsepp.reporting import filters
-from vsepp.reporting.plots import OURS, Material, Said, mark, say_trouble, unit
-from vsepp.reporting.records import Record, read_history, trouble_of
+from vsepp.reporting.plots import OURS, Material, Said, say_trouble, unit
+from vsepp.reporting.records import Record, mark, read_history, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
 RUNS = "all"

@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 from vsepp.evaluation.intervals import Interval, image_interval, seed_interval
 from vsepp.reporting import filters, plots
 from vsepp.reporting.plots import INK, OURS, PAGE, THEIRS, Material, Said
-from vsepp.reporting.records import Record, Records, image_values, score, scores, trouble_of
+from vsepp.reporting.records import Record, Records, image_values, mark, score, scores, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
@@ -64,9 +64,7 @@ def _draw_levels(
     sentences = []
     if spec.baseline in levels:
         (mean, bounds), label = levels[spec.baseline], spec.labels[-1]
-        axis.axhline(
-            mean, color=THEIRS, linestyle=(0, (5, 3)), label=label + plots.mark(shown[spec.baseline])
-        )
+        axis.axhline(mean, color=THEIRS, linestyle=(0, (5, 3)), label=label + mark(shown[spec.baseline]))
         if bounds:
             axis.axhspan(bounds.low, bounds.high, color=THEIRS, alpha=0.15, linewidth=0)
         sentences.append(f"{label} {_level_text(mean, bounds)}")
@@ -76,7 +74,7 @@ def _draw_levels(
     # A size that was not run, or has a run in trouble, is a gap in the line, not a bridge.
     means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.runs]
     label = spec.labels[0]
-    signs = plots.mark([record for run in sizes for record in shown[run]])
+    signs = mark([record for run in sizes for record in shown[run]])
     axis.plot(spec.sizes, means, color=OURS, marker="o", linestyle="-", label=label + signs)
     for run, size in sizes.items():
         mean, bounds = levels[run]

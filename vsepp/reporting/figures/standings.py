@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters, groups
 from vsepp.reporting.groups import Standing, ties
-from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, mark, metric_text
-from vsepp.reporting.records import Records, image_values, of_shared_seeds, shared_seeds, trouble_of
+from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, metric_text
+from vsepp.reporting.records import Records, image_values, mark, of_shared_seeds, shared_seeds, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
