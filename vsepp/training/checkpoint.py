@@ -1,32 +1,24 @@
-"""What a killed training needs to resume: checkpoints in the state folder, each complete or not there at all.
-
-`checkpoint.pt` is the newest; `checkpoint.previous.pt` is the one before, in case the newest is damaged.
-"""
+"""What a killed training needs to resume: a checkpoint in the state folder, complete or not there at all."""
 
 from __future__ import annotations
 
-import logging
 import os
 import time
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from vsepp.errors import VseppError
 from vsepp.runtime.files import whole_file
 
-log = logging.getLogger("vsepp")
-
 FILE = "checkpoint.pt"
-PREVIOUS = "checkpoint.previous.pt"
-
 SECONDS_BETWEEN = 60.0
 
 
 class Checkpoints:
-    """The last two checkpoints of one training.
+    """The last checkpoint of one training.
 
     Parameters
     ----------
@@ -41,7 +33,7 @@ class Checkpoints:
         self.written = ""
         """Where in the training the last checkpoint is, in words; empty if there is none."""
         self._folder = folder
-        self._newest, self._previous = folder / FILE, folder / PREVIOUS
+        self._file = folder / FILE
         self._interval = interval
         self._last = time.monotonic()
 
@@ -64,35 +56,36 @@ class Checkpoints:
         OSError
             If the disk is full; the previous checkpoint stays.
         """
-        with whole_file(self._newest) as partial:
-            with partial.open("wb") as stream:
-                _save({**content, "where": where}, stream)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if self._newest.is_file():
-                self._newest.replace(self._previous)
+        with whole_file(self._file) as partial, partial.open("wb") as stream:
+            _save({**content, "where": where}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         self.written = where
         self._last = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Read the newest intact checkpoint; `None` if there is none.
+        """Read the checkpoint; `None` if there is none. Half-written files are removed.
 
-        Half-written files are removed. A damaged checkpoint is logged, and removed once it is clear how to continue.
+        Raises
+        ------
+        VseppError
+            If it is damaged.
         """
         for partial in self._folder.glob(".*"):  # ours, and temporary files of safetensors
             partial.unlink()
-        files = [path for path in (self._newest, self._previous) if path.is_file()]
-        for path in files:
-            content = _load(path)
-            if content is not None:
-                path.replace(self._newest)  # a damaged one must not become the previous one
-                self.written = content["where"]
-                return content
-        if files:
-            log.error("%s: no checkpoint can be read; TRAINING STARTS AGAIN FROM THE BEGINNING", self._folder)
-        for path in files:
-            path.unlink()
-        return None
+        if not self._file.is_file():
+            return None
+        try:
+            content: dict[str, Any] = torch.load(self._file, map_location="cpu", weights_only=True)
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:  # torch can raise anything for damaged bytes
+            reason = next(iter(str(error).splitlines()), type(error).__name__)
+            raise VseppError(
+                f"{self._file}: damaged checkpoint ({reason}); delete it, and the training starts from the beginning"
+            ) from error
+        self.written = content["where"]
+        return content
 
 
 def _save(content: dict[str, Any], stream: Any) -> None:
@@ -103,19 +96,3 @@ def _save(content: dict[str, Any], stream: Any) -> None:
         if isinstance(error.__context__, OSError):
             raise error.__context__ from error
         raise
-
-
-def _load(path: Path) -> dict[str, Any] | None:
-    """Content of a checkpoint; `None` if it is damaged, which is logged."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            wrong = archive.testzip()  # all checksums, which `torch.load` does not check
-        if wrong is None:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        reason = f"checksum of {wrong} is wrong"
-    except (MemoryError, PermissionError):
-        raise
-    except Exception as error:  # zipfile and torch can raise anything for damaged bytes
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-    log.warning("%s: damaged checkpoint (%s); looking for the one before", path, reason)
-    return None
