@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageChops, ImageOps
+from PIL import Image, ImageOps
 
 from vsepp.data.containers import Container
 from vsepp.errors import VseppError
@@ -27,10 +27,6 @@ PICTURE = f"a whole picture, one of {', '.join(FORMATS)}, of at most {LARGEST_PI
 """What messages expect."""
 
 _ORIENTATION = 0x0112
-_START_OF_SCAN, _END_OF_IMAGE, _RESTARTS = 0xDA, 0xD9, range(0xD0, 0xD8)
-_PROGRESSIVE_FRAMES = (0xC2, 0xC6, 0xCA, 0xCE)
-# No marker: neither 0 nor 255.
-_FILLER = np.random.default_rng(0).integers(1, 255, 64, np.uint8).tobytes()
 
 
 Photographs = tuple[tuple[str, str], ...]
@@ -47,8 +43,6 @@ class Chunk(NamedTuple):
     offsets: tuple[int, ...]
     """Byte of the file at which each photograph starts, and at which the last one ends."""
     store: StoreSpec
-    verified: frozenset[str]
-    """Paths of the containers whose bytes are known to be right."""
 
 
 class ChunkResult(NamedTuple):
@@ -86,7 +80,7 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
             try:
                 data = containers[path].read(member)
                 with reading(f"{member} in {path}", PICTURE):
-                    image = decoded(data, path in chunk.verified)
+                    image = decoded(data)
                     pixels = stored(image, chunk.store)
                     if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
                         raise VseppError("its size changed while the store was made")
@@ -191,31 +185,21 @@ def orientation(image: Image.Image) -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
-def decoded(data: bytes, verified: bool = False) -> Image.Image:
+def decoded(data: bytes) -> Image.Image:
     """The pixels of an encoded photograph, in its own mode.
 
-    Callers guard it with `reading`, since a file that is damaged or no picture can raise any exception.
-
-    Parameters
-    ----------
-    data
-        The file.
-    verified
-        Whether its bytes are known to be right. Otherwise a JPEG is decoded twice, to find one that ends early.
+    Callers guard it with `reading`, since a file that is damaged or no picture can raise any exception. A JPEG that ends early but has
+    its end marker becomes partly grey, as in the authors' code.
 
     Raises
     ------
     VseppError
-        If it has more than `LARGEST_PIXELS`, or is a JPEG that ends before its picture does.
+        If it has more than `LARGEST_PIXELS`.
     """
     # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
     # resizing.
     image = _opened(io.BytesIO(data))
     image.load()
-    if not verified and image.format in ("JPEG", "MPO") and not _is_whole(data, image):
-        raise VseppError(
-            "its data end before the picture does, or are out of order; the copy is damaged, fetch it again"
-        )
     return image
 
 
@@ -226,52 +210,6 @@ def _opened(stream: IO[bytes]) -> Image.Image:
     if image.width * image.height > LARGEST_PIXELS:
         raise VseppError(f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,}")
     return image
-
-
-def _is_whole(data: bytes, image: Image.Image) -> bool:
-    """Whether a JPEG holds its whole picture: then a decoder reads none of the bytes that are inserted before its end marker.
-
-    If a JPEG ends early, but has its end marker, libjpeg fills the rest with grey and says nothing.
-    """
-    if (end := _end_of_picture(data)) is None:
-        return False
-    other = Image.open(io.BytesIO(data[:end] + _FILLER + data[end:]), formats=FORMATS)
-    other.load()
-    return ImageChops.difference(image, other).getbbox() is None
-
-
-def _end_of_picture(data: bytes) -> int | None:
-    """Byte of the marker that ends a JPEG's picture.
-
-    `None` if there is none, if scans of a progressive JPEG are missing, or if restarts, which are numbered, are out of order.
-    """
-    place, restarts = 2, None
-    lacking: dict[int, set[int]] = {}  # component → coefficients that still lack their last bits
-    while 0 <= (place := data.find(b"\xff", place)) < len(data) - 1:
-        marker = data[place + 1]
-        if marker == _END_OF_IMAGE:
-            return None if any(lacking.values()) else place
-        if marker in _RESTARTS and restarts is not None:
-            if marker != _RESTARTS[restarts % 8]:
-                return None
-            restarts += 1
-            place += 2
-            continue
-        if marker in (0x00, 0xFF):  # stuffing, filling
-            place += 1 if marker == 0xFF else 2
-            continue
-        size = int.from_bytes(data[place + 2 : place + 4], "big")
-        segment = data[place + 4 : place + 2 + size]
-        if marker in _PROGRESSIVE_FRAMES:
-            lacking = {component: set(range(64)) for component in segment[6::3]}
-        elif marker == _START_OF_SCAN and len(segment) > 3:
-            restarts = 0
-            components, (first, last, precision) = segment[1:-3:2], segment[-3:]
-            if not precision & 15:
-                for component in components:
-                    lacking.get(component, set()).difference_update(range(first, last + 1))
-        place += 2 + size
-    return None
 
 
 def _containers(photographs: Photographs) -> dict[str, Container]:

@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -82,7 +82,6 @@ def build_store(
     state: Path,
     workers: int,
     *,
-    verified: Collection[str] = (),
     chunk_images: int = CHUNK_IMAGES,
 ) -> dict[str, Any]:
     """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
@@ -105,9 +104,6 @@ def build_store(
         Working folder on the file system of `out`, used for these photographs and this store only.
     workers
         Number of processes that decode; 1: this process.
-    verified
-        Roles of the containers whose bytes are known to be right: JPEGs of other containers are decoded twice, to find
-        JPEGs that end early.
     chunk_images
         Images per chunk; a chunk is done as a whole or not at all.
 
@@ -135,11 +131,10 @@ def build_store(
     shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(places[-1]),)
     file = state / FILE if sizes.all() else None
     first = _prepare(state, shape) if file else 0
-    known = frozenset(str(role_path(spec, role)) for role in verified)
     chunks = []
     for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
         offsets = (first + places[start : start + len(part) + 1]).tolist()
-        chunks.append(Chunk(number, part, file, tuple(offsets), store, known))
+        chunks.append(Chunk(number, part, file, tuple(offsets), store))
     done = _decode_missing(chunks, state, workers)
     publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
     every = "".join(chain.from_iterable(result.sha256 for result in done))

@@ -20,17 +20,12 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Decode and resize every image once, into the image cache."""
     from vsepp.data.store import build_store
     from vsepp.data.tables import read_tables
-    from vsepp.provenance.manifest import read_manifest, read_sidecar
+    from vsepp.provenance.manifest import read_manifest
 
     images, _ = read_tables(inputs["images"].parent)
     corpus = from_dict(CorpusSpec, read_manifest(inputs["images"])["spec"])
     if job.rows != slice(None):  # the known digest is of all photographs
         corpus = replace(corpus, photographs_sha256=())
-    # Scenes were drawn by a step; an archive's checksum was compared with a published or an earlier one when it was fetched.
-    noted = {role: read_sidecar(path) or {} for role, path in job.raw.items() if path.is_file()}
-    verified = [
-        role for role, facts in noted.items() if facts.get("verified") in ("published", "recorded before")
-    ]
     return build_store(
         images.part(job.rows),
         with_files(corpus, job.raw),
@@ -38,7 +33,6 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         out,
         job.state,
         job.threads or 1,
-        verified=tuple(job.raw) if "scenes" in inputs else verified,
     )
 
 
