@@ -108,8 +108,6 @@ class CorpusKeys:
     """If an image has more captions: keep the first ones, or raise an error."""
     expected_images: dict[SplitName, Count] = field(default_factory=dict)
     """Images per split; checked if given."""
-    reported_sha256: dict[str, tuple[Sha256, ...]] = field(default_factory=dict)
-    """Name of a raw text file → SHA-256 sums that others report; a different sum gives a warning, not an error."""
     photographs_sha256: tuple[Sha256, ...] = ()
     """Known digests of all photographs together, as in the image cache's manifest, because no archive's checksum covers a folder.
     A different digest gives a warning."""

@@ -22,7 +22,7 @@ log = logging.getLogger("vsepp")
 
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
-# Control characters except tabs and line ends. They are kept as parts of words, and counted.
+# Control characters except tabs and line ends. In captions they are kept as parts of words.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 _NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 
@@ -53,7 +53,6 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     raw = components.load("reader", spec.reader.name).read(spec)
     if not raw.images:
         raise VseppError(f"corpus {spec.name}: no split lists an image; check {sorted(spec.files.values())}")
-    reported = _compare_sums(spec, raw.files.sums)
     _check_names(raw.images)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
@@ -63,12 +62,9 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
     kept, cut = _first_images(spec, raw.images)
     images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
-    read_as = raw.files.read_as + _oddities(spec, images, captions)
     noted: dict[str, object] = {
         "left_out": len(set(spec.leave_out)),
-        "reported_sha256": reported,
         "first_images": cut,
-        "read_as": dict(read_as),
     }
     facts = {
         "images": images["split"].value_counts(sort=False).to_dict(),
@@ -79,26 +75,6 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)
     return images, captions
-
-
-def _oddities(spec: CorpusSpec, images: pd.DataFrame, captions: pd.DataFrame) -> Counter[str]:
-    """Count captions and files that are used as they are though they may be mistakes; warn of likely mistakes."""
-    of_an_image = captions[captions.duplicated(["image_index", "text"], keep=False)]
-    if len(of_an_image):
-        owner, text = of_an_image.iloc[0][["image_index", "text"]]
-        said = "corpus %s: %d captions that another caption of their image equals are used; the first is %r of image %s"
-        log.warning(said, spec.name, len(of_an_image), text[:80], images["image_id"][owner])
-    of_one_name = images[(images["container"] != "") & images["file_name"].duplicated(keep=False)]
-    if len(of_one_name):
-        said = "corpus %s: %d image files have the base name of another one and are used; the first is %s"
-        log.warning(said, spec.name, len(of_one_name), of_one_name["member"].iloc[0])
-    counts = {
-        "captions with control characters": int(captions["text"].str.contains(_CONTROL).sum()),
-        "captions that equal another one": int(captions["text"].duplicated(keep=False).sum()),
-        "captions that equal another one of their image": len(of_an_image),
-        "image files that have the base name of another one": len(of_one_name),
-    }
-    return Counter({oddity: count for oddity, count in counts.items() if count})
 
 
 def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
@@ -115,23 +91,6 @@ def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
             f"corpus {name}: has {there} test images, but the evaluation's folds need {needed}; lower evaluation.fold_size in the "
             "preset, or give the corpus more test images"
         )
-
-
-def _compare_sums(spec: CorpusSpec, found: dict[str, str]) -> dict[str, dict[str, object]]:
-    """Compare checksums of raw files with checksums that others report. Such reports prove nothing: warn, do not refuse."""
-    compared: dict[str, dict[str, object]] = {}
-    for name, reported in spec.reported_sha256.items():
-        compared[name] = {"reported": list(reported), "found": found.get(name)}
-        if name not in found:
-            said = "corpus %s: reported_sha256 names %s, which reader %s does not read"
-            log.warning(said, spec.name, name, spec.reader.name)
-        elif found[name] not in reported:
-            said = (
-                "corpus %s: %s has SHA-256 %s, but %s is reported for it. The file is used, since "
-                "the reported sum was not verified here; compare it with another copy"
-            )
-            log.warning(said, spec.name, name, found[name], " or ".join(reported))
-    return compared
 
 
 def _check_names(images: Sequence[CaptionedImage]) -> None:

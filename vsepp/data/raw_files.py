@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.data.containers import Container, role_path
 from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
-
-log = logging.getLogger("vsepp")
 
 
 class Caption(NamedTuple):
@@ -72,46 +66,22 @@ class RawFile(NamedTuple):
         return value
 
 
-class RawFiles:
-    """Reads the raw text files of a corpus and computes the checksums that others report."""
+def read_raw(spec: CorpusSpec, role: str, member: str) -> RawFile:
+    """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
 
-    def __init__(self, spec: CorpusSpec) -> None:
-        self.spec = spec
-        self.sums: dict[str, str] = {}
-        """Name, as in `spec.reported_sha256` → SHA-256 found."""
-        self.read_as: Counter[str] = Counter()
-        """Oddity that was read in a documented way → how often; see `docs/odd-inputs.md`."""
-
-    def read(self, role: str, member: str) -> RawFile:
-        """Read the file of a role: given itself, or as the folder or zip archive that holds `member`.
-
-        Raises
-        ------
-        VseppError
-            If the corpus declares no such role, or the file is missing.
-        """
-        path = role_path(self.spec, role)
-        if path.is_file() and path.suffix.lower() != ".zip":
-            file = RawFile(bytes_of(path, member), str(path))
-        else:
-            container = Container(path)
-            found = container.locate(member)
-            if found is None:
-                raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
-            file = RawFile(container.read(found, LARGEST_TEXT), container.where(found))
-        # A file given itself may have another name than in its release.
-        for name in {member, PurePosixPath(file.where).name} & set(self.spec.reported_sha256):
-            self.sums[name] = hashlib.sha256(file.data).hexdigest()
-        return file
-
-    def note_end(self, file: RawFile) -> None:
-        """Count a file without an end of its last line, and warn of it: it may be cut, and nothing else would show it."""
-        if file.data and not file.data.endswith((b"\n", b"\r")):
-            log.warning(
-                "%s: its last line has no end, and is taken as it is; if it is cut, fetch the file again",
-                file.where,
-            )
-            self.read_as["files whose last line has no end"] += 1
+    Raises
+    ------
+    VseppError
+        If the corpus declares no such role, or the file is missing.
+    """
+    path = role_path(spec, role)
+    if path.is_file() and path.suffix.lower() != ".zip":
+        return RawFile(bytes_of(path, member), str(path))
+    container = Container(path)
+    found = container.locate(member)
+    if found is None:
+        raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
+    return RawFile(container.read(found, LARGEST_TEXT), container.where(found))
 
 
 @dataclass(frozen=True)
@@ -119,8 +89,6 @@ class RawCorpus:
     """Captioned images in the order of their file."""
 
     images: list[CaptionedImage]
-    files: RawFiles
-    """What the images were read with."""
     unlisted: list[str] | None = None
     """Ids of images that have captions but are in no split; `None` if one file gives both."""
 

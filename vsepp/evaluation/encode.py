@@ -179,11 +179,11 @@ def eval_images(run: RunSpec, folders: Mapping[str, Path], n_images: int) -> Cac
     if not run.live_encoder:
         cached = CachedFeatures.open(required(folders, "features", run))
         check_rows(len(cached), n_images, cached.folder, "features")
-        if run.model.image_pooling is None and cached.lengths is not None:
+        if run.model.image_pooling is None and cached.vectors > 1:
             raise VseppError(
-                f"{cached.folder}: has up to {cached.vectors} vectors an image; run {run.id} has no image_pooling and takes one"
+                f"{cached.folder}: has {cached.vectors} vectors an image; run {run.id} has no image_pooling and takes one"
             )
-        if run.model.image_pooling is not None and cached.lengths is None:
+        if run.model.image_pooling is not None and cached.vectors == 1:
             raise VseppError(
                 f"{cached.folder}: has one vector an image; run {run.id} pools sets of vectors (image_pooling)"
             )

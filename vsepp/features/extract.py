@@ -21,9 +21,8 @@ from vsepp.provenance.space import check_space
 from vsepp.runtime.placement import Placed, rows_of
 from vsepp.runtime.progress import track
 from vsepp.spec import CropSpec
-from vsepp.user_files import reason_of
 
-FILE, LENGTHS = "features.npy", "lengths.npy"
+FILE = "features.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 
@@ -124,8 +123,6 @@ class CachedFeatures:
     folder: Path
     features: Placed
     """float32 `(n_images, vectors, dim)`."""
-    lengths: np.ndarray | None = None
-    """int64 `(n_images,)`, number of vectors of each image, if images have sets of vectors; the rest are zeros."""
 
     @classmethod
     def open(cls, folder: Path) -> CachedFeatures:
@@ -146,21 +143,7 @@ class CachedFeatures:
             )
         if 0 in features.shape:
             raise VseppError(f"{path}: holds no features, its shape is {features.shape}")
-        path = folder / LENGTHS
-        if not path.is_file():
-            alone = features.shape[1] == 1
-            return cls(folder, features, None if alone else np.full(len(features), features.shape[1]))
-        try:
-            lengths = np.load(path)
-        except (OSError, ValueError, EOFError) as error:
-            raise VseppError(f"{path}: not an array of lengths ({reason_of(error)})") from error
-        fits = lengths.shape == (len(features),) and lengths.dtype == np.int64
-        if not fits or not ((lengths > 0) & (lengths <= features.shape[1])).all():
-            raise VseppError(
-                f"{path}: expected int64 ({len(features)},), from 1 to {features.shape[1]} vectors an image, got "
-                f"{lengths.dtype} {lengths.shape}{f' from {lengths.min()} to {lengths.max()}' if fits else ''}"
-            )
-        return cls(folder, features, lengths)
+        return cls(folder, features)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -173,7 +156,7 @@ class CachedFeatures:
 
     @property
     def vectors(self) -> int:
-        """Largest number of vectors of an image."""
+        """Vectors of an image."""
         return self.features.shape[1]
 
     def rows(self, image_rows: np.ndarray) -> ImageBatch:
@@ -190,6 +173,6 @@ class CachedFeatures:
                 f"{image_rows.max()}; it belongs to another corpus"
             )
         values = rows_of(self.features, image_rows)
-        if self.lengths is None:
+        if self.vectors == 1:
             return ImageBatch(values[:, 0])
-        return ImageBatch(values, torch.from_numpy(self.lengths[image_rows]))
+        return ImageBatch(values, torch.full((len(values),), self.vectors))

@@ -140,7 +140,7 @@ def _image_source(
         assert not isinstance(evaluated.features, torch.Tensor)  # in their files
         image_rows = crops.image_rows[pairs]
         features = place(evaluated.features, "image features", placing)
-        cached = CachedFeatures(evaluated.folder, features, evaluated.lengths)
+        cached = CachedFeatures(evaluated.folder, features)
         data_on = {"image features": place_of(features)}
         return _ImageSource(
             lambda chosen, _: cached.rows(image_rows[chosen]), cached.rows, cached.dim, data_on

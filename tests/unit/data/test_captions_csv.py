@@ -83,17 +83,7 @@ def test_a_caption_may_be_longer_than_pythons_own_limit_of_a_cell(tmp_path):
     assert len(captions["text"][0]) == 200_003
 
 
-def test_equal_captions_and_files_of_one_base_name_are_used_counted_and_told(tmp_path, caplog):
+def test_equal_captions_and_files_of_one_base_name_are_used(tmp_path):
     text = "image,caption\na.jpg,A dog\nmore/a.jpg,A dog\na.jpg,A dog\nb.png,A cat\n"
     images, captions = read_corpus(corpus(tmp_path, text, ("a.jpg", "more/a.jpg", "b.png")))
-    assert len(captions) == 4
-    assert images.attrs["facts"]["read_as"] == {
-        "captions that equal another one": 3,
-        "captions that equal another one of their image": 2,
-        "image files that have the base name of another one": 2,
-    }
-    assert (
-        "2 captions that another caption of their image equals are used; the first is 'A dog' of image a"
-        in (caplog.text)
-    )
-    assert "2 image files have the base name of another one and are used; the first is a.jpg" in caplog.text
+    assert (len(images), len(captions)) == (3, 4)

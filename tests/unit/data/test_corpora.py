@@ -1,8 +1,6 @@
 """What reading a corpus does whatever the layout of its raw files; see `test_readers` for each layout."""
 
-import hashlib
 import json
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,42 +104,6 @@ def test_the_first_images_are_taken_after_everything_was_checked(spec):
     lost = images[images["split"] == "train"].iloc[-1]
     (Path(spec.files[lost["container"]]) / lost["member"]).unlink()
     refused(cut, lost["file_name"], "lacks photographs")
-
-
-def warnings(caplog):
-    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_reported_sum_is_recorded_with_the_one_found(tmp_path, packed, caplog):
-    spec = write_flickr8k(tmp_path)
-    reported = {
-        path.name: ("0" * 64, hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in Path(spec.files["text"]).iterdir()
-    }
-    images, _ = read_corpus(replace(zipped(spec) if packed else spec, reported_sha256=reported))
-    found = images.attrs["facts"]["reported_sha256"]
-    assert found == {name: {"reported": list(sums), "found": sums[1]} for name, sums in reported.items()}
-    assert not warnings(caplog)
-
-
-def test_a_reported_sum_that_differs_or_is_of_another_file_is_said_loudly_and_is_no_error(tmp_path, caplog):
-    spec = write_karpathy(tmp_path)
-    # The name is its release's, whatever the file is called here.
-    mine = Path(spec.files["splits"]).rename(tmp_path / "mine.json")
-    reported = {"dataset_flickr30k.json": ("ab" * 32,), "dataset_x.json": ("0" * 64,)}
-    files = {**spec.files, "splits": str(mine)}
-    images, _ = read_corpus(replace(spec, files=files, reported_sha256=reported))
-    found = hashlib.sha256(mine.read_bytes()).hexdigest()
-    differs, absent = warnings(caplog)
-    assert all(
-        part in differs for part in ("dataset_flickr30k.json", found, "ab" * 32, "was not verified here")
-    )
-    assert "names dataset_x.json, which reader" in absent
-    assert images.attrs["facts"]["reported_sha256"] == {
-        "dataset_flickr30k.json": {"reported": ["ab" * 32], "found": found},
-        "dataset_x.json": {"reported": ["0" * 64], "found": None},
-    }
 
 
 def test_too_few_captions_are_counted_and_five_images_are_named(spec):

@@ -15,7 +15,6 @@ from raw_layouts import (
     write_coco,
     write_flickr8k,
     write_karpathy,
-    write_precomp,
 )
 
 from vsepp.data.arrays import NpyRows
@@ -228,23 +227,11 @@ def test_flickr8k_odd_captions_are_refused(tmp_path, case):
     refused(with_tokens(tmp_path, edit), "Flickr8k.token.txt" if "NUL" not in case else "", said)
 
 
-def test_control_characters_are_parts_of_words_and_counted(tmp_path):
+def test_control_characters_are_parts_of_words(tmp_path):
     spec = with_tokens(tmp_path, lambda data: data.replace(b"a.jpg caption", b"a.jpg\x1b \x07caption\tx"))
-    images, captions = read_corpus(spec)
+    _, captions = read_corpus(spec)
     assert captions["text"].iloc[4] == "a.jpg\x1b \x07caption\tx 0 ."
-    assert images.attrs["facts"]["read_as"] == {"captions with control characters": 2}
     assert tokenize("A\x1b \x07dog\tx") == ["a\x1b", "\x07dog", "x"]
-
-
-def test_a_last_line_without_an_end_is_taken_and_counted_and_told(tmp_path, caplog):
-    spec = write_precomp(tmp_path)
-    assert "read_as" not in read_corpus(spec)[0].attrs["facts"]
-    path = Path(spec.files["folder"]) / "test_caps.txt"
-    path.write_bytes(path.read_bytes()[:-3])
-    images, captions = read_corpus(spec)
-    assert images.attrs["facts"]["read_as"] == {"files whose last line has no end": 1}
-    assert f"{path}: its last line has no end" in caplog.text
-    assert captions["text"].iloc[-1] == "test café 2 caption"
 
 
 LONG = {

@@ -16,14 +16,11 @@ def package(tmp_path_factory):
 
 @pytest.fixture
 def sets(corpus, tmp_path):
-    """Features of one to four vectors an image, none of them alike; the rest is zeros."""
+    """Features of four vectors an image, none of them alike."""
     folder = tmp_path / "sets"
     folder.mkdir()
     alone = np.load(artefacts(corpus)["features"] / "features.npy")
     rng = np.random.default_rng(0)
-    lengths = rng.integers(1, 5, len(alone))
     values = alone + rng.standard_normal((len(alone), 4, alone.shape[2])).astype(np.float32) * alone.std()
-    values[np.arange(4) >= lengths[:, None]] = 0
     np.save(folder / "features.npy", values)
-    np.save(folder / "lengths.npy", lengths)
     return folder

@@ -47,13 +47,11 @@ def data_of(run, corpus, features=None):
 
 def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path):
     out, _ = run_in(tmp_path / "sets", POOLED, data_of(POOLED, corpus, sets))
-    values, lengths = np.load(sets / "features.npy"), np.load(sets / "lengths.npy")
+    values = np.load(sets / "features.npy")
     unit = values / np.maximum(np.linalg.norm(values, axis=2, keepdims=True), 1e-9)
     means = tmp_path / "means"
     means.mkdir()
-    np.save(
-        means / "features.npy", unit.sum(axis=1, keepdims=True) / lengths[:, None, None].astype(np.float32)
-    )
+    np.save(means / "features.npy", unit.mean(axis=1, keepdims=True))
     plain = dataclasses.replace(tiny.FROZEN, model=change(tiny.MODEL, normalise_features=False))
     of_means, _ = run_in(tmp_path / "mean", plain, data_of(plain, corpus, means))
     one, other = tiny.weights(out), tiny.weights(of_means)
@@ -124,31 +122,6 @@ def test_another_optimiser_takes_other_steps_and_a_run_without_one_is_as_it_was(
     assert from_dict(type(STEEP), to_dict(STEEP)) == STEEP
 
 
-@pytest.mark.parametrize(
-    ("lengths", "said"),
-    [
-        (lambda n: np.full(n, 5), r"from 1 to 4 vectors an image, got int64 \(39,\) from 5 to 5"),
-        (lambda n: np.zeros(n, np.int64), "from 0 to 0"),
-        (lambda n: np.ones(n - 1, np.int64), r"expected int64 \(39,\), .* got int64 \(38,\)"),
-        (lambda n: np.ones(n), "got float64"),
-    ],
-)
-def test_lengths_that_do_not_fit_their_sets_are_refused(sets, lengths, said):
-    np.save(sets / "lengths.npy", lengths(len(np.load(sets / "lengths.npy"))))
-    with pytest.raises(VseppError, match=f"lengths.npy: .*{said}"):
-        CachedFeatures.open(sets)
-
-
-def test_damaged_lengths_are_named_and_sets_of_one_vector_are_sets(sets):
-    (sets / "lengths.npy").write_bytes(b"no array")
-    with pytest.raises(VseppError, match=r"lengths\.npy: not an array of lengths"):
-        CachedFeatures.open(sets)
-    values = np.load(sets / "features.npy")
-    np.save(sets / "features.npy", values[:, :1])
-    np.save(sets / "lengths.npy", np.ones(len(values), np.int64))
-    assert CachedFeatures.open(sets).rows(np.array([0])).lengths.tolist() == [1]
-
-
 def test_one_vector_an_image_for_a_run_that_pools_sets_is_refused_and_the_reverse(corpus, sets):
     alone = artefacts(corpus)["features"]
     for run, features, said in (
@@ -156,18 +129,13 @@ def test_one_vector_an_image_for_a_run_that_pools_sets_is_refused_and_the_revers
         (
             tiny.FROZEN,
             sets,
-            f"{sets}: has up to 4 vectors an image; run tiny has no image_pooling and takes one",
+            f"{sets}: has 4 vectors an image; run tiny has no image_pooling and takes one",
         ),
     ):
         with pytest.raises(VseppError, match=said):  # of training and validation
             data_of(run, corpus, features)
         with pytest.raises(VseppError, match=said):  # of the test images
             eval_images(run, {"features": features}, len(np.load(features / "features.npy")))
-
-
-def test_without_lengths_all_vectors_count(sets):
-    (sets / "lengths.npy").unlink()
-    assert CachedFeatures.open(sets).rows(np.array([2, 0])).lengths.tolist() == [4, 4]
 
 
 def test_tokens_of_another_kind_are_kept_as_such(corpus, tmp_path):

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, read_raw
 from vsepp.declared import SPLITS
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
@@ -35,9 +35,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         If a column is missing, if a row names no picture, or if a split is unknown or differs from the picture's other rows.
     """
-    files = RawFiles(spec)
-    file = files.read("captions", "captions.csv")
-    files.note_end(file)
+    file = read_raw(spec, "captions", "captions.csv")
     csv.field_size_limit(LARGEST_TEXT)  # Python's own limit is 128 KiB for a caption
     rows = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
     captions: dict[str, list[Caption]] = {}
@@ -79,7 +77,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
         )
         for name, of_image in captions.items()
     ]
-    return RawCorpus(images, files)
+    return RawCorpus(images)
 
 
 def _problem(row: dict[Any, Any], name: str, split: str, first_split: str, first_row: int) -> str | None:

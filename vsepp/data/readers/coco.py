@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from vsepp import components
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
 from vsepp.data.readers import karpathy
 from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
@@ -48,11 +48,10 @@ def read(spec: CorpusSpec) -> RawCorpus:
         belongs to another image.
     """
     options = components.options("reader", spec.reader)
-    raw = RawFiles(spec)
-    entries, where = karpathy.load(raw, "dataset_coco.json")
+    entries, where = karpathy.load(spec, "dataset_coco.json")
     annotations, files = {}, {}
     for name in ("train", "val"):
-        annotations[name], files[name] = _annotations(raw, name)
+        annotations[name], files[name] = _annotations(spec, name)
     images: list[CaptionedImage] = []
     misplaced, unknown, of_another = [], [], []
     for entry, cocoid in entries:
@@ -80,12 +79,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
     refuse(unknown, f"{where}: sentences that COCO does not have", "Fetch both releases again.")
     refuse(of_another, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
-    return RawCorpus(images, raw, sorted(annotated - {image.image_id for image in images}))
+    return RawCorpus(images, sorted(annotated - {image.image_id for image in images}))
 
 
-def _annotations(raw: RawFiles, part: str) -> tuple[dict[int, dict[str, Any]], str]:
+def _annotations(spec: CorpusSpec, part: str) -> tuple[dict[int, dict[str, Any]], str]:
     """Annotations of a part by id, and the name of their file in messages."""
-    file = raw.read(f"{part}_captions", f"captions_{part}2014.json")
+    file = read_raw(spec, f"{part}_captions", f"captions_{part}2014.json")
     document = file.json()
     rows = list_of(document, "annotations", file.where)
     malformed = [f"annotations[{row}]: {fault}" for row, one in enumerate(rows) if (fault := _fault(one))]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, lines_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, lines_of, read_raw
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
@@ -36,12 +36,11 @@ def read(spec: CorpusSpec) -> RawCorpus:
         On malformed lines, on captions of a photograph that are not numbered 0, 1, 2, … in this order, on a caption file without
         an end of its last line (the release has one, so the file is cut), and on listed photographs without captions.
     """
-    files = RawFiles(spec)
-    captions, where = _captions(files)
+    captions, where = _captions(spec)
     images: list[CaptionedImage] = []
     unknown = []
     for split, list_name in LISTS.items():
-        file = files.read("text", list_name)
+        file = read_raw(spec, "text", list_name)
         for line, content in _lines(file.text()):
             name = content.strip()
             if name not in captions:
@@ -60,12 +59,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
             )
     refuse(unknown, f"Photographs of a split list without captions in {where}", "Fix the list.")
     unlisted = sorted(captions.keys() - {image.path for image in images})
-    return RawCorpus(images, files, unlisted)
+    return RawCorpus(images, unlisted)
 
 
-def _captions(files: RawFiles) -> tuple[dict[str, list[Caption]], str]:
+def _captions(spec: CorpusSpec) -> tuple[dict[str, list[Caption]], str]:
     """Captions of each photograph in file order, and the name of their file in messages."""
-    file = files.read("text", CAPTIONS)
+    file = read_raw(spec, "text", CAPTIONS)
     captions: dict[str, list[Caption]] = {}
     malformed, misnumbered = [], []
     if not file.data.endswith(b"\n"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFiles, is_id, list_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
 from vsepp.declared import SPLITS
 from vsepp.errors import refuse
 from vsepp.spec import CorpusSpec
@@ -29,18 +29,17 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         If the file does not have the layout described above.
     """
-    files = RawFiles(spec)
-    entries, _ = load(files, f"dataset_{spec.name}.json")
-    return RawCorpus([image for image, _ in entries], files)
+    entries, _ = load(spec, f"dataset_{spec.name}.json")
+    return RawCorpus([image for image, _ in entries])
 
 
-def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
+def load(spec: CorpusSpec, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
     """Images of the file `splits` with their `cocoid`, in file order, and the name of the file in messages.
 
     Parameters
     ----------
-    files
-        Raw files of the corpus.
+    spec
+        The corpus.
     member
         The file's name, if `splits` is a folder or zip archive of several.
 
@@ -49,7 +48,7 @@ def load(files: RawFiles, member: str) -> tuple[list[tuple[CaptionedImage, Any]]
     VseppError
         On malformed entries, unknown splits and sentence ids that occur more than once.
     """
-    file = files.read("splits", member)
+    file = read_raw(spec, "splits", member)
     document = file.json(_without_tokens)
     entries, malformed, unknown = [], [], []
     for row, image in enumerate(list_of(document, "images", file.where)):

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, RawFiles, lines_of
+from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, lines_of, read_raw
 from vsepp.errors import VseppError, refuse
 from vsepp.spec import CorpusSpec
 
@@ -42,19 +42,17 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     container = Container(role_path(spec, ROLE))
     features = feature_files(spec)
-    files = RawFiles(spec)
     images: list[CaptionedImage] = []
     first_id = 0
     for prefix, rows in features.items():
-        file = files.read(ROLE, f"{prefix}_caps.txt")
-        files.note_end(file)
+        file = read_raw(spec, ROLE, f"{prefix}_caps.txt")
         texts = lines_of(file.text())
         split = _images(prefix, texts, first_id, rows, file)
         if container.locate(f"{prefix}_ids.txt"):
-            split = _named(split, files.read(ROLE, f"{prefix}_ids.txt"))
+            split = _named(split, read_raw(spec, ROLE, f"{prefix}_ids.txt"))
         images += split
         first_id += len(texts)
-    return RawCorpus(images, files)
+    return RawCorpus(images)
 
 
 def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
