@@ -66,7 +66,7 @@ def test_a_combination_of_goal_stands_in_its_rows_frozen_and_fine_tuned(finished
     project, _ = finished
     assert {row["row"] for row in rows_with_numbers(project, "goal/tables/table4.csv")} == {"4.15", "4.30"}
     assert {row["row"] for row in rows_with_numbers(project, "goal/tables/table5.csv")} == {"5.14"}
-    for figure in ("table1", "figure2", "figure3", "learning-curves"):
+    for figure in ("table1", "figure2", "figure3"):
         assert (project.folder / REPORTS / f"goal/figures/{figure}.svg").is_file()
     page = (project.folder / REPORTS / "goal/index.html").read_text()
     assert "T cir · P sig-ms" in page and "all others are quoted" in page

@@ -26,7 +26,6 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--metric", action="append", help="i2t_r1 ...; repeatable; default: rsum, its recalls"
     )
-    parser.add_argument("--figure", type=Path, help="draw them in the first metric, as .svg, .png or .pdf")
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
     add_plan_options(parser)
 
@@ -43,25 +42,19 @@ def add_steps(steps: Any) -> None:
 
 
 def compare(given: argparse.Namespace) -> None:
-    """Print the differences between models: of two in words, of more in groups."""
+    """Print the differences between models: of two in words, of more as a table."""
     from vsepp.reporting import compare as comparing
 
-    file, names = given.figure, [given.a, *given.others]
+    names = [given.a, *given.others]
     how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]
-    if file and file.suffix not in (".svg", ".png", ".pdf"):
-        raise VseppError(f"{file}: expected a figure's name, which ends in .svg, .png or .pdf")
     if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
         raise VseppError(f"{twice[0]}: is given more than once; give each model once")
     paths = [sources_of(given, name) for name in names]
-    if len(names) == 2 and not file:
+    if len(names) == 2:
         found: Any = comparing.compare(paths[0], paths[1], *how)
     else:
         found = comparing.compare_many(dict(zip(names, paths, strict=True)), *how)
-    values, text = found.to_dict(), str(found)
-    if file:
-        values["caption"], values["alt"] = found.draw(file)
-        text += f"\n\n{file}: {values['caption']}\n\nIn words: {values['alt']}"
-    print(json.dumps(values, indent=1, ensure_ascii=False) if given.json else text)
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
 
 
 def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shlex import quote
 
@@ -43,7 +43,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         context=_context(plan, paper, models),
         published=str(paper.published),
         tables=tuple(_table(plan, paper, name) for name in chosen if name in paper.tables.tables),
-        figures=tuple(_figure(plan, paper, name, models) for name in chosen if name in paper.tables.figures),
+        figures=tuple(_figure(plan, paper, name) for name in chosen if name in paper.tables.figures),
         claims=tuple(_claims(plan, paper)),
         expected=str(expected) if expected.is_file() else "",
         models=tuple(_trained(plan, model, seed) for model in models for seed in plan.models[model].specs),
@@ -59,16 +59,12 @@ def _models(plan: Plan, paper: Paper) -> list[str]:
     return [model for model in plan.models if model in named]
 
 
-def _trained_here(plan: Plan, models: Iterable[str]) -> list[str]:
-    return [model for model in models if plan.models[model].trained]
-
-
 def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     """Context that all captions share: data sets, variant, seeds."""
     parameters, preset = plan.parameters, plan.parameters.preset
     data = {role: parameters.datasets[keys.dataset].title for role, keys in parameters.corpora.items()}
     encoders = {role: keys.title for role, keys in preset.encoders.items() if keys}
-    runs = _trained_here(plan, models)
+    runs = [model for model in models if plan.models[model].trained]
     systems = filters.listing(dict.fromkeys(plan.models[run].spec.system for run in runs))
     summary = f"{len(runs)} run{'s' * (len(runs) > 1)} of {systems} on {preset.title}"
     summary += f", beside the numbers of {paper.tables.paper.citation}." if paper.rows else "."
@@ -142,10 +138,9 @@ def _several(runs: tuple[str, ...]) -> tuple[str, ...]:
     return runs if len(runs) > 1 else ()
 
 
-def _figure(plan: Plan, paper: Paper, name: str, models: list[str]) -> FigureSpec:
+def _figure(plan: Plan, paper: Paper, name: str) -> FigureSpec:
     keys, parameters = paper.tables.figures[name], plan.parameters
     runs = {
-        "all": _trained_here(plan, models),
         "rows": [row.runs[0] for label in keys.labels for row in paper.tables.own_rows if row.label == label],
     }.get(kind_of(keys.kind.name).runs, keys.drawn)
     compared = [*runs, *([keys.baseline] if keys.baseline else [])]

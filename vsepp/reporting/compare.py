@@ -17,7 +17,7 @@ import numpy as np
 from vsepp.evaluation import intervals
 from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.reporting import filters
-from vsepp.reporting.groups import Standing, Told, letters, standings, tell
+from vsepp.reporting.groups import Standing, Told, standings, tell
 from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import TASKS
@@ -111,49 +111,40 @@ class Comparisons:
     """Metric → the models, the best first. Tables have the order of the first metric."""
     warnings: tuple[str, ...] = ()
 
-    @property
-    def groups(self) -> dict[str, dict[str, str]]:
-        """Metric → model → letters; models that share a letter are not told apart. A model that ranks like chance has none."""
-        return {metric: letters(models) for metric, models in self.standings.items()}
-
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded, all pairs."""
-        return {**asdict(self), "groups": self.groups}
+        return asdict(self)
 
     def __str__(self) -> str:
         lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
         lines += [f"Note: {warning}." for warning in self.warnings]
         rows = list(zip(*self._table(), strict=True))
-        lines += ["", *table(rows, "r" * len(rows[0])), ""]
-        return "\n".join(
-            [*lines, "Models that share a letter are not told apart; p is for all pairs and metrics."]
-        )
+        return "\n".join([*lines, "", *table(rows, "r" * len(rows[0])), "", *self._alike()])
 
     def _table(self) -> Iterator[list[str]]:
         first, shown = next(iter(self.standings.values())), ""
         names = [model.label for model in first]
         yield [name.ljust(max(map(len, names))) for name in ("", *names)]
         for metric, models in self.standings.items():
-            direction, letter = TASKS.get(metric.partition("_")[0], ""), self.groups[metric]
+            direction = TASKS.get(metric.partition("_")[0], "")
             name = filters.metric_name(metric) if direction else metric
             short = direction.removesuffix(" retrieval").lower()
             head = name if direction == shown else f"{short} {name}".strip()
             shown, level = direction, {model.label: model.level for model in models}
-            width = max(map(len, letter.values()))
-            yield [f"{head} {'':{width}}", *(f"{level[x]:.1f} {letter[x]:{width}}" for x in names)]
+            yield [head, *(f"{level[label]:.1f}" for label in names)]
             if models is first:
                 yield ["over images", *(filters.levels(one.images) for one in first)]
                 yield ["over seeds", *(filters.levels(one.seeds) or "one seed" for one in first)]
 
-    def draw(self, file: Path) -> tuple[str, str]:
-        """Draw the models' standings in the first metric, as .svg, .png or .pdf; give the figure's caption and text alternative."""
-        from vsepp.reporting.drawing import draw_files
-        from vsepp.reporting.figures.standings import draw_standings
-
-        metric, models = next(iter(self.standings.items()))
-        said = draw_files([file], 7.0, 3.0, lambda figure: draw_standings(figure, models, metric, {}))
-        what = f"{filters.metric_title(metric)} of {len(models)} models, {_test_text(self.test, self.seeds)}."
-        return " ".join([what, *said.caption]), " ".join([what, *said.alt])
+    def _alike(self) -> Iterator[str]:
+        """A sentence for each metric in which some pairs are not told apart."""
+        for metric, models in self.standings.items():
+            pairs = [f"{model.label} and {other}" for model in models for other in model.alike]
+            if pairs:
+                yield f"No significant difference in {metric_text(metric)}: {'; '.join(pairs)}."
+        first = next(iter(self.standings.values()))
+        left_out = "; a model that ranks like chance is in no pair" * any(model.trouble for model in first)
+        yield f"All other pairs differ significantly, after Holm for all pairs and metrics{left_out}."
 
 
 def compare(

@@ -127,29 +127,21 @@ def _write(
     The caption ends with the data that stand in for the paper's.
     """
     files = [folder / f"{spec.id}.{suffix}" for suffix in _METADATA]
-    said = draw_files(files, WIDTHS[spec.width], height, draw, context.serif)
-    swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
-    alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(spec, caption, alt, folder)
-
-
-def draw_files(
-    files: Sequence[Path], width: float, height: float, draw: Callable[[Figure], Said], serif: bool = False
-) -> Said:
-    """Draw in the project's style and write files, each in the format that its suffix names. Equal drawings give equal bytes."""
     with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
-        matplotlib.rcParams.update(_SERIF if serif else {})
+        matplotlib.rcParams.update(_SERIF if context.serif else {})
         # A caption may hold characters that no font of ours has: an empty box stands for each.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(WIDTHS[spec.width], height), layout="constrained")
         said = draw(figure)
         for file in files:
             with whole_file(file) as partial:
                 figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
-    return said
+    swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
+    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
+    alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
+    return Drawn(spec, caption, alt, folder)
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:

@@ -1,11 +1,10 @@
-"""Models on one test set: how much each pair differs, and groups of models that no test tells apart."""
+"""Models on one test set: their levels, and how much each pair differs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -45,9 +44,9 @@ class Standing:
     """Label of each model behind this one → how much this one is above it, where both are compared."""
 
     @property
-    def alike(self) -> frozenset[str]:
+    def alike(self) -> list[str]:
         """Labels of the models behind it that no test tells from it."""
-        return frozenset(label for label, told in self.above.items() if not told.ahead)
+        return [label for label, told in self.above.items() if not told.ahead]
 
 
 def tell(pairs: Mapping[Any, Sequence[Sequence[np.ndarray]]]) -> dict[Any, Told]:
@@ -87,36 +86,3 @@ def standings(
         return Standing(label, len(by_image), trouble[label], level[metric, label], images, seeds, above)
 
     return {metric: [standing(metric, label) for label in labels] for metric, labels in order.items()}
-
-
-def ties(methods: Sequence[Standing]) -> list[tuple[Standing, Standing]]:
-    """First and last model of each longest row of neighbours in which no two differ significantly; `methods`: sound, best first."""
-    rows: list[tuple[int, int]] = []
-    for first in range(len(methods)):
-        last = first
-        while last + 1 < len(methods) and all(
-            methods[last + 1].label in method.alike for method in methods[first : last + 1]
-        ):
-            last += 1
-        if last > first and not (rows and rows[-1][1] == last):
-            rows.append((first, last))
-    return [(methods[first], methods[last]) for first, last in rows]
-
-
-def letters(models: Sequence[Standing]) -> dict[str, str]:
-    """Label → letters: two models share a letter exactly where no difference was found between them; models in trouble have none.
-
-    A letter is a largest group in which no two differ: insert-and-absorb of Piepho (2004), unswept, so some may be superfluous.
-    """
-    place = {model.label: number for number, model in enumerate(models) if not model.trouble}
-    groups = {frozenset(place)}
-    for first, second in combinations(models, 2):
-        if second.label not in first.alike:
-            pair = {first.label, second.label}
-            split = {group - {one} if pair <= group else group for group in groups for one in pair}
-            groups = {group for group in split if not any(group < other for other in split)}
-    found = {model.label: "" for model in models}
-    for number, group in enumerate(sorted(groups, key=lambda group: sorted(map(place.__getitem__, group)))):
-        for label in group:
-            found[label] += ascii_letters[number % 52] + "'" * (number // 52)
-    return found

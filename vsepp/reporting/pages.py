@@ -26,7 +26,6 @@ from vsepp.reporting.records import MadeBy, Record, Records, command, read_recor
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
-from vsepp.reporting.terms import TERMS, glossed
 from vsepp.runtime.files import csv_text, write_text
 
 DEFAULT_VARIANT = "paper"
@@ -53,7 +52,7 @@ def write_report(
     spec
         Tables, figures and the models behind them.
     folder
-        Gets `index.html`, `headline.txt`, `claims.csv`, `tables/`, `figures/`, `runs/`, `metrics/` and `curves/`.
+        Gets `index.html`, `headline.txt`, `claims.csv`, `metrics.json`, `tables/`, `figures/`, `runs/` and `curves/`.
     place
         Where the folder will lie: the headline names a page there, or the preset's entry page where that leads to the report.
     other_code
@@ -70,7 +69,7 @@ def write_report(
     published, records = read_published(Path(spec.published)), read_records(spec.models)
     spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
-    tables = [build_table(table, context, published, records, verdicts) for table in spec.tables]
+    tables = [build_table(table, context, published, records) for table in spec.tables]
     states = expected_state(read_expected(Path(spec.expected)) if spec.expected else [], records, context)
     figures = [
         write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
@@ -83,7 +82,6 @@ def write_report(
         "signs": SIGNS,
         "outcomes": OUTCOMES,
         "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
-        "glossary": TERMS,
         "expected": _expected(states),
         "foreseen": _foreseen(states, records),
     }
@@ -180,14 +178,17 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
 
 
 def _write_exports(records: Records, folder: Path) -> None:
-    """Write `metrics/<model>.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
+    """Write `metrics.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
 
-    The metrics are `<protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
+    The metrics are `<model>: <protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
     with several seeds the sample standard deviation of rsum is `rsum_sd`.
     """
+    exported = {
+        model: {protocol: _exported(seeds, protocol) for protocol in seeds[0].metrics}
+        for model, seeds in records.items()
+    }
+    write_text(folder / "metrics.json", json.dumps(exported, indent=1) + "\n")
     for model, seeds in records.items():
-        exported = {protocol: _exported(seeds, protocol) for protocol in seeds[0].metrics}
-        write_text(folder / "metrics" / f"{model}.json", json.dumps(exported, indent=1) + "\n")
         for record in seeds:
             if record.spec.trained:
                 write_text(folder / "curves" / f"{model}-seed-{record.spec.seed}.csv", record.kept.history)
@@ -228,7 +229,7 @@ def _environment(latex: bool) -> Environment:
         **(_LATEX if latex else {}),
     )
     environment.filters |= dict(getmembers(filters, isfunction))
-    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout, "glossed": glossed}
+    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout}
     return environment
 
 

@@ -183,7 +183,7 @@ class FigureEntry:
     dataset: str = ""
     """Role; empty where no data are behind it."""
     metrics: tuple[str, ...] = ()
-    """What is drawn, a panel each, such as i2t_r1; of histories and standings one."""
+    """What is drawn, a panel each, such as i2t_r1; of standings one."""
     labels: tuple[str, ...] = ()
     """What the runs are called; negative_set names the line and the baseline, standings rows of tables, constellations and
     weights the losses."""

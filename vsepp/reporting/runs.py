@@ -6,7 +6,6 @@ import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -37,7 +36,6 @@ from vsepp.reporting.tables import Table
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
-_LOG_LINES = 15
 _RESAMPLES = 1999
 """Resamples of a recall: fewer than of a claim, since nothing is judged by it."""
 
@@ -93,10 +91,9 @@ def run_page(
         "claims": of_the_paper(about),
         "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),
         "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
-        # What the first seed was made from, and the end of its log.
+        # What the first seed was made from.
         "ancestors": ancestors_of(manifest),
         "marks": [note for note in (dirty_note(records), filters.other_code_note(made_by)) if note],
-        "log": _log(first),
         "curves": curves,
         "ranks": ranks,
         "queries": _queries(first) if first.spec.pictures else {},
@@ -122,20 +119,6 @@ def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any
             "interval": image_interval(over_images, _RESAMPLES),
             "by_seed": [float(value.mean()) for value in values],
         }
-
-
-def _log(record: Record) -> tuple[str, str]:
-    """File of a training's log, and its last lines; empty where it is not here."""
-    if record.spec.study:
-        return "", ""
-    run = Path(record.spec.run)
-    # results/<preset>/<variant>/runs/<run>/<seed> → results/<preset>/logs/<variant>/train/<run>/<seed>.log
-    variant = run.parents[2]
-    file = variant.parent / "logs" / variant.name / "train" / run.parent.name / f"{run.name}.log"
-    if not file.is_file():
-        return "", ""
-    lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return str(file), "\n".join(lines[-_LOG_LINES:])
 
 
 # --- Figures -----------------------------------------------------------------------------------------------------

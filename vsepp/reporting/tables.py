@@ -12,7 +12,6 @@ import numpy as np
 from vsepp.declared import FOLDS
 from vsepp.errors import VseppError
 from vsepp.reporting import filters
-from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import (
@@ -55,16 +54,6 @@ class Cell:
     """The tint: from 0, the worst of its column and group from its source, to 1, the best."""
 
 
-@dataclass(frozen=True)
-class Gap:
-    """How far a row is ahead of another row of its table, where a claim says so."""
-
-    over: str
-    """The other row's system and number, or the label of a row of one's own."""
-    verdicts: dict[str, Verdict]
-    """Metric → the claim's verdict."""
-
-
 @dataclass
 class Row:
     """One row: what was trained or quoted, and its cells."""
@@ -86,7 +75,6 @@ class Row:
     """Encoder and test images of our numbers, and the training commits of kept records."""
     trouble: str
     """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
-    gaps: Sequence[Gap] = ()
 
     @property
     def status(self) -> str:
@@ -195,7 +183,6 @@ def build_table(
     context: ContextSpec,
     published: Published,
     records: Records,
-    verdicts: Sequence[Verdict] = (),
 ) -> Table:
     """Put the paper's numbers and ours beside each other.
 
@@ -209,8 +196,6 @@ def build_table(
         The paper's rows.
     records
         Records of each model. A row whose run has no records was not run.
-    verdicts
-        Verdicts on claims: a claimed gain of one row over another row of the table stands below the row that is ahead.
 
     Returns
     -------
@@ -236,7 +221,6 @@ def build_table(
         _compare(spec, rows)
         groups.append(Group(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
-    _add_gaps(rows, verdicts)
     if note := dirty_note([record for row in rows for record in (*row.ours, *row.released)]):
         notes.append((filters.MARK, note))
     return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
@@ -326,27 +310,6 @@ def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
     if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
         for row in rows:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
-
-
-def _add_gaps(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> None:
-    """Put claimed gains of a row over other rows below it."""
-    fed = {(row.spec.run, row.facts["protocol"]): row for row in rows if row.ours}
-    gaps: dict[tuple[str, str], Gap] = {}
-    for verdict in verdicts:
-        claim = verdict.spec
-        if claim.kind != "difference" or claim.sign < 0 or not verdict.images:
-            continue
-        ahead, behind = (fed.get((run, claim.protocol or "")) for run in claim.runs)
-        if not ahead or not behind:
-            continue
-        pair = ahead.spec.row, behind.spec.row
-        if pair not in gaps:
-            facts = behind.facts
-            over = facts["label"] if behind.spec.own else f"{facts['system']} ({behind.spec.row})"
-            gaps[pair] = Gap(over, {})
-        gaps[pair].verdicts[claim.metric] = verdict
-    for row in rows:
-        row.gaps = [gap for (ahead_row, _), gap in gaps.items() if ahead_row == row.spec.row]
 
 
 def _commits(ours: Sequence[Record]) -> str:

@@ -172,14 +172,9 @@ PLANE = {
     "figure, said",
     [
         ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
-        ({"kind": "histories", **WORDS}, "a figure of kind histories needs metrics"),
         (
             {**CURVES, "metrics": ["i2t_foo"]},
             "metrics: got 'i2t_foo'; a figure of kind curves shows i2t_r1, ",
-        ),
-        (
-            {"kind": "histories", **WORDS, "metrics": ["rsum", "i2t_r1"]},
-            "a figure of kind histories shows 1, got 2",
         ),
         (
             {**CURVES, "kind": "negative_set", "protocol": "7K"},
@@ -201,14 +196,6 @@ PLANE = {
         (
             {**PLANE, "kind": "constellations"},
             "a figure of kind constellations needs losses, negatives, positive",
-        ),
-        (
-            {"kind": {"name": "missed_negatives", "percentiles": [1.0], "levels": [0.1]}, **WORDS},
-            "figures.new.kind: option percentiles of figure missed_negatives: got [1.0]; expected numbers between 0 and 1",
-        ),
-        (
-            {"kind": {"name": "missed_negatives", "percentiles": [0.9], "levels": [0.1], "of": 2}, **WORDS},
-            "option of of figure missed_negatives: unknown key; known here are levels, percentiles, printed",
         ),
         (
             {**CURVES, "runs": {2: "flickr-vsepp-rc"}},

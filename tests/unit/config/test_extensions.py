@@ -276,7 +276,7 @@ def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypat
 @pytest.mark.parametrize("kind", components.KINDS)
 def test_each_component_of_ours_names_its_source(kind):
     # Components of generated scenes, of our own, and of the paper itself.
-    players = {"mini", "vit", "captions_csv", "histories", "linear"}
+    players = {"mini", "vit", "captions_csv", "standings", "linear"}
     for name in components.known(kind):
         assert bool(components.describe(kind, name).citation) != (name in players), name
 

@@ -175,19 +175,6 @@ def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, pu
     assert "Crosses" not in ours.caption and "The paper prints" not in ours.alt
 
 
-def test_every_run_has_a_panel_and_collapsed_ones_say_so(models, draw):
-    add_curves(models, seeds=2, collapsed=True)
-    spec = FigureSpec(
-        id="curves", kind=Component("histories"), title="All", caption="A caption.", metrics=("rsum",),
-        runs=("vse0", "vsepp", "later"),
-    )  # fmt: skip
-    drawn = draw(spec)
-    assert "Not run: later." in drawn.caption
-    assert "Dotted, with a cross at the end: vsepp (collapsed)." in drawn.caption
-    assert texts(drawn) >= {"collapsed 2 of 2 seeds", "vse0"}
-    assert "vse0: 210.0 and 216.0 after the last epoch." in drawn.alt
-
-
 @pytest.mark.parametrize("formats", [("pdf",)], indirect=True, ids="+".join)
 def test_the_type_is_serif_where_that_is_asked_for(models, context, draw):
     add_curves(models)
@@ -282,19 +269,6 @@ def test_table_1_names_what_the_tests_prove(draw):
     assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
     assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
     assert "binomial deviance with margin none" in drawn.caption
-
-
-def test_batch_sizes_are_the_first_below_each_level(draw):
-    options = {"percentiles": [0.9, 0.999], "levels": [0.01, 0.001], "printed": [44, 6905]}
-    kind = Component("missed_negatives", options)
-    spec = FigureSpec(id="a", kind=kind, title="Missed", caption="A caption.")
-    drawn = draw(spec)
-    assert "0.9^(M−1) is below 1 % from M = 45 and below 0.1 % from M = 67." in drawn.alt
-    assert "0.999^(M−1) is below 1 % from M = 4,604 and below 0.1 % from M = 6,906." in drawn.alt
-    for p, first in ((0.9, 45), (0.999, 4604)):
-        assert p ** (first - 1) < 0.01 <= p ** (first - 2)
-    said = "The paper prints M ≥ 44 for the 90th percentile and M ≥ 6905 for the 99.9th percentile"
-    assert said in drawn.caption
 
 
 ANSWERS = FigureSpec(

@@ -25,8 +25,7 @@ class Kind:
 
     runs: str
     """`RUNS`: the runs that it shows. `listed`: the runs that its entry lists; `pair`: two runs; `pairs`: two runs a label;
-    `by_size`: runs by the size of the negative set; `all`: every run of the report; `rows`: the run of each row that its
-    labels name. Empty: no runs, and its caption says nothing about data."""
+    `by_size`: runs by the size of the negative set; `rows`: the run of each row that its labels name. Empty: no runs, and its caption says nothing about data."""
     needs: frozenset[str]
     """`NEEDS`: keys and options that an entry must have, and `runs` where it lists them."""
     takes: frozenset[str]

@@ -1,8 +1,7 @@
-"""Rows of tables beside each other, and which of them the test set tells apart."""
+"""Rows of tables beside each other, with their differences from the best."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -10,33 +9,62 @@ from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
 from vsepp.reporting import filters, groups
-from vsepp.reporting.groups import Standing, ties
+from vsepp.reporting.groups import Standing
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, metric_text
 from vsepp.reporting.records import Records, image_values, mark, of_shared_seeds, shared_seeds, trouble_of
 from vsepp.reporting.report_specs import FigureSpec
 
-CITATION = "Demšar (2006), Statistical Comparisons of Classifiers over Multiple Data Sets"
 RUNS = "rows"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
 MOST_METRICS = 1
 _LEFT, _BOTTOM = 1.4, 0.42
-_BESIDE, _ABOVE, _LETTER = 4.4, 0.62, 0.055
+_BESIDE, _ABOVE, _LETTER = 3.65, 0.62, 0.055
 """Inches around the axis; `_BESIDE` and `_ABOVE` count both sides; a letter of a name takes `_LETTER` at most."""
-_LEVEL, _LESS, _BAR = 0.04, 1.1, 2.15
-"""Inches from the axis to the levels, to the differences and to the bars."""
+_LEVEL, _LESS = 0.04, 1.1
+"""Inches from the axis to the levels and to the differences."""
 
 
 def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
-    """A dot per method, the best on top, with intervals and difference to the best; bars join methods that no test tells apart."""
+    """A dot per method, the best on top, with intervals and difference to the best."""
     (metric,) = spec.metrics
     every = {
         label: material.records[run]
         for run, label in zip(spec.runs, spec.labels, strict=True)
         if run in material.records
     }
-    shared = of_shared_seeds(every)
-    marks = {label: mark(records) for label, records in shared.items()}
-    said = draw_standings(figure, standings(every, spec.under, metric), metric, marks)
+    shared, methods = of_shared_seeds(every), standings(every, spec.under, metric)
+    sound = [method for method in methods if not method.trouble]
+    names = [method.label + mark(shared[method.label]) for method in methods]
+    more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+    width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
+    beside = _BESIDE + more
+    inside = width - beside
+    figure.set_size_inches(width, height)
+    # Places of its own: a layout engine does not see the text beside the axis.
+    figure.set_layout_engine("none")
+    axis, said = figure.subplots(), Said()
+    axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
+    for place, method in enumerate(methods):
+        below = sound[0].above.get(method.label) if sound else None
+        level, less = _level_text(method), _less_text(below.effect) if below else ""
+        _draw_method(axis, place, method)
+        _write(axis, 1 + _LEVEL / inside, place, level, INK)
+        _write(axis, 1 + _LESS / inside, place, less, INK)
+        trouble = f" ({method.trouble})" if method.trouble else ""
+        said.alt.append(f"{method.label}: {level}{trouble}{f', less the best {less}' if less else ''}.")
+    _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
+    _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
+    axis.set_yticks(range(len(methods)), names, fontsize=6)
+    axis.set_ylim(len(methods) - 0.4, -0.6)
+    axis.set_xlabel(f"Test {metric_text(metric)}")
+    several = max(method.n_seeds for method in methods) > 1
+    said.caption.append(
+        "Thick: 95 % interval over the test images (bootstrap)"
+        + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
+        + " Numbers: the mean, and its difference from the best method on the same images and seeds, each with the wider interval."
+    )
+    if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
+        said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
     if any(len(shared[label]) < len(records) for label, records in every.items()):
         said.caption.append(f"Seeds common to all: {filters.listing(shared_seeds(every.values()))}.")
     return said
@@ -55,45 +83,6 @@ def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
     }
     trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
     return groups.standings({metric: values}, trouble)[metric]
-
-
-def draw_standings(figure: Figure, methods: Sequence[Standing], metric: str, marks: dict[str, str]) -> Said:
-    """Draw models beside each other, the best first, as `draw` does; `marks` are signs behind their labels."""
-    sound = [method for method in methods if not method.trouble]
-    names = [method.label + marks.get(method.label, "") for method in methods]
-    more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
-    width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
-    beside = _BESIDE + more
-    inside = width - beside
-    figure.set_size_inches(width, height)
-    # Places of its own: a layout engine does not see the bars.
-    figure.set_layout_engine("none")
-    axis, said = figure.subplots(), Said()
-    axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
-    for place, method in enumerate(methods):
-        below = sound[0].above.get(method.label) if sound else None
-        level, less = _level_text(method), _less_text(below.effect) if below else ""
-        _draw_method(axis, place, method)
-        _write(axis, 1 + _LEVEL / inside, place, level, INK)
-        _write(axis, 1 + _LESS / inside, place, less, INK)
-        trouble = f" ({method.trouble})" if method.trouble else ""
-        said.alt.append(f"{method.label}: {level}{trouble}{f', less the best {less}' if less else ''}.")
-    _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
-    _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
-    for column, (first, last) in enumerate(ties(sound)):
-        ends = [methods.index(first) - 0.25, methods.index(last) + 0.25]
-        axis.plot(
-            [1 + (_BAR + 0.1 * column) / inside] * 2, ends, color=MUTED, linewidth=2, linestyle="-",
-            marker="none", clip_on=False, transform=axis.get_yaxis_transform(),
-        )  # fmt: skip
-        said.alt.append(f"{first.label} to {last.label}: no significant difference.")
-    axis.set_yticks(range(len(methods)), names, fontsize=6)
-    axis.set_ylim(len(methods) - 0.4, -0.6)
-    axis.set_xlabel(f"Test {metric_text(metric)}")
-    said.caption += _sentences(methods, len(sound))
-    if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
-        said.caption.append(f"Hollow, not compared: {filters.listing(unsound)}.")
-    return said
 
 
 def _draw_method(axis: Axes, place: int, method: Standing) -> None:
@@ -119,16 +108,3 @@ def _less_text(below: Effect) -> str:
     interval = wider(below.images, below.seeds)
     less, low, high = (0.0 - round(value, 1) for value in (below.value, interval.high, interval.low))
     return f"{less:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")
-
-
-def _sentences(methods: Sequence[Standing], compared: int) -> list[str]:
-    """What the marks, the numbers and the bars mean."""
-    several = max(method.n_seeds for method in methods) > 1
-    return [
-        "Thick: 95 % interval over the test images (bootstrap)"
-        + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
-        + " Numbers: the mean, and its difference from the best method on the same images and seeds, each with the wider interval.",
-        f"Bars join methods without a significant difference. {compared} methods, each pair compared on the same images: two "
-        "methods differ if p of a permutation test is below .05 after Holm and zero lies outside "
-        f"{'both intervals' if several else 'the interval'} of the difference.",
-    ]
