@@ -1,7 +1,6 @@
 """A local page that answers sentences and pictures: `vsepp serve`.
 
-Flask makes the page and waitress serves it. An upload stays in memory, is opened as a picture of a few formats, and is gone
-with the answer.
+Flask makes the page and waitress serves it. An upload is opened as a picture of a few formats, and is gone with the answer.
 """
 
 from __future__ import annotations
@@ -13,16 +12,13 @@ import re
 import socket
 from collections.abc import Sequence
 from threading import Lock
-from typing import IO, Any
+from typing import Any
 
 import waitress
-import waitress.channel
-import waitress.parser
-import waitress.utilities
-from flask import Flask, Request, Response, render_template, request
+from flask import Flask, Response, render_template, request
 from jinja2 import StrictUndefined
 from PIL import Image, UnidentifiedImageError
-from werkzeug.exceptions import BadRequest, HTTPException, NotFound, SecurityError
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge, SecurityError
 
 from vsepp.data.decode import FORMATS, upright
 from vsepp.data.pictures import as_jpeg
@@ -32,7 +28,9 @@ from vsepp.search import LONGEST_TEXT, Index
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE
-"""Most bytes of a request that sends a picture."""
+"""Most bytes of a picture that is sent."""
+LARGEST_READ = 10 * LARGEST_UPLOAD
+"""Bytes of a request above which the connection is closed."""
 MOST_PIXELS = 50_000_000
 _QUALITY = 92
 LONGEST_SILENCE = 10
@@ -47,40 +45,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-
-
-class _Request(Request):
-    """A request whose uploads stay in memory and whose host may be written in capitals."""
-
-    def __init__(self, environ: dict[str, Any], *given: Any, **named: Any) -> None:
-        environ["HTTP_HOST"] = environ.get("HTTP_HOST", "").lower()
-        super().__init__(environ, *given, **named)
-
-    def _get_file_stream(self, *given: Any, **named: Any) -> IO[bytes]:
-        return io.BytesIO()
-
-
-class _Parser(waitress.parser.HTTPRequestParser):
-    """Reads a request that is too large to its end, keeping nothing: a client that still sends would not read an answer."""
-
-    unread = 0
-
-    def received(self, data: bytes) -> int:
-        if self.unread:
-            count = min(len(data), self.unread)
-            self.unread -= count
-            self.completed = not self.unread
-            return count
-        count = super().received(data)
-        if isinstance(self.error, waitress.utilities.RequestEntityTooLarge):
-            self.error.body = _TOO_LARGE
-            self.unread = self.content_length  # 0 where the length is not told
-            self.completed = not self.unread
-        return count
-
-
-class _Channel(waitress.channel.HTTPChannel):
-    parser_class = _Parser
 
 
 class _Site:
@@ -133,7 +97,8 @@ class _Site:
         text = request.args.get("text", "")[:LONGEST_TEXT]
         if isinstance(error, VseppError):
             return self._page(text=text, error=str(error)), 400
-        return self._page(text=text, error=error.description), error.code or 500
+        said = _TOO_LARGE if isinstance(error, RequestEntityTooLarge) else error.description
+        return self._page(text=text, error=said), error.code or 500
 
     def _page(self, **values: Any) -> str:
         empty = {"text": "", "asked": None, "name": "", "answers": None, "unknown": None, "error": None}
@@ -182,8 +147,12 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
     """
     site = _Site(indexes, answers)
     app = Flask("vsepp", template_folder=str(TEMPLATES), static_folder=None)
-    app.request_class = _Request
-    app.config.update(TRUSTED_HOSTS=list(hosts), MAX_FORM_PARTS=4, PROPAGATE_EXCEPTIONS=False)
+    app.config.update(
+        TRUSTED_HOSTS=list(hosts),
+        MAX_CONTENT_LENGTH=LARGEST_UPLOAD + MEGABYTE,  # the picture, and what is around it in a form
+        MAX_FORM_PARTS=4,
+        PROPAGATE_EXCEPTIONS=False,
+    )
     app.jinja_options = {
         "undefined": StrictUndefined,
         "trim_blocks": True,
@@ -248,11 +217,10 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
             connection_limit=500,
             channel_timeout=LONGEST_SILENCE,
             cleanup_interval=2,
-            max_request_body_size=LARGEST_UPLOAD + MEGABYTE,
-            inbuf_overflow=LARGEST_UPLOAD + MEGABYTE,  # else it keeps long requests in a file
+            # What Flask refuses is read to its end first: a browser that still sends does not read an answer.
+            max_request_body_size=LARGEST_READ,
             ident=None,
         )
-        server.channel_class = _Channel
     except (OSError, ValueError) as error:
         used = getattr(error, "errno", None) == errno.EADDRINUSE
         reason = "the port is in use; stop what uses it, or name another port" if used else str(error)

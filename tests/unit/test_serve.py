@@ -162,8 +162,3 @@ def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address, megaby
     found, text = answer(address, "POST", "/", body=b"0" * (megabytes << 20), headers=headers)
     assert (found, "one picture of at most 20 MB" in text) == (413, True)
     assert answer(address, "GET", "/")[0] == 200
-
-
-@pytest.mark.parametrize(("host", "status"), [("LOCALHOST", 200), ("127.0.0.1", 200), ("EVIL.example", 400)])
-def test_names_of_hosts_are_the_same_in_capitals(address, host, status):
-    assert answer(address, "GET", "/", headers={"Host": host})[0] == status

@@ -30,7 +30,11 @@ def test_every_requirement_is_pinned_within_its_bounds():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [
         *project["project"]["dependencies"],
-        *(r for extra in ("workflow", "lite", "serve") for r in project["project"]["optional-dependencies"][extra]),
+        *(
+            r
+            for extra in ("workflow", "lite", "serve")
+            for r in project["project"]["optional-dependencies"][extra]
+        ),
         *(r for group in ("run", "test") for r in packages(project["dependency-groups"][group])),
     ]
     locked = pins()
