@@ -1,10 +1,10 @@
-"""From shards to ranks at several numbers of made-up pairs: rates, and the largest anonymous memory of each part.
+"""A training and a ranking of many made-up pairs: rates, seconds, and memory beside the sizes of what is read.
 
-    python benchmarks/scale.py --pairs 10000 100000 1000000
+    python benchmarks/scale.py --pairs 100000 1000000
 
-Images have features of 512 dimensions in shards, captions 12 words; GRU and joint space have 256. A training of `order: windows` takes
-about as many steps of each number, at most 20 epochs. Then 10,000 captions ask among all images, counted in ranges of them. Each part
-runs in a process of its own.
+An image of each pair has features of 256 numbers, its caption 12 words; GRU and joint space have 256 dimensions, a batch has 128 pairs.
+Then all images are embedded and ranked for the captions of 10,000 of them, and these captions among all images. Every number of pairs
+is trained for an epoch, and each part runs in a process of its own, which the sizes do not count: a model, a batch, a block of scores.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from vsepp.data.shard_files import list_shards
-from vsepp.data.tables import read_tables, write_tables
+from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
 from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.encode import (
     caption_inputs,
     corpus_tokens,
@@ -37,8 +37,8 @@ from vsepp.evaluation.encode import (
     eval_images,
     evaluation_mode,
 )
-from vsepp.evaluation.pieces import Vectors, counts_of_images
-from vsepp.evaluation.scores import ranges
+from vsepp.evaluation.ranks import rank_positives
+from vsepp.evaluation.truth import own_captions
 from vsepp.features.extract import FILE as FEATURES
 from vsepp.models.joint import load_joint
 from vsepp.provenance.manifest import recorded
@@ -46,26 +46,22 @@ from vsepp.spec import RunSpec
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 
-DIM, WORDS, JOINT = 512, 12, 256
-ITEMS, PARTS = 25_000, 4
-"""Images of a shard, and jobs that share them."""
-QUERIES, RANGE = 10_000, 50_000
-"""Captions that ask, and images of a range."""
+DIM, WORDS, JOINT = 256, 12, 256
+QUERIES = 10_000
+"""Captions that ask, each of another image."""
 HELD_OUT = 1000
 """Images of the validation split."""
 CPU = torch.device("cpu")
 
 
-def the_run(pairs: int) -> RunSpec:
-    """VSE++ in windows, for about as many steps of each number of pairs."""
+def the_run() -> RunSpec:
+    """VSE++ on features, for an epoch."""
     run = made_up.base_run("mini/resnet_mini", 24, 46, JOINT, JOINT)
-    epochs = max(1, min(20, 300_000 // pairs))
-    schedule = replace(run.schedule, epochs=epochs, order="windows", order_shard=1024, order_window=4)
-    return replace(run, schedule=schedule)
+    return replace(run, schedule=replace(run.schedule, epochs=1))
 
 
 def make(folder: Path, pairs: int) -> dict[str, float]:
-    """Write tables and features in shards, and word ids, as the steps before a training do."""
+    """Write tables, word ids and features, as the steps before a training do."""
     draw = np.random.default_rng(0)
     split = np.where(np.arange(pairs) < HELD_OUT, "val", "train")
     names = pd.Series(np.arange(pairs)).astype(str) + ".jpg"
@@ -75,7 +71,7 @@ def make(folder: Path, pairs: int) -> dict[str, float]:
     corpus = folder / "corpus"
     corpus.mkdir()
     with recorded(corpus, "corpus", spec={}, inputs={}):
-        write_tables(corpus, pd.DataFrame(images), pd.DataFrame(captions), ITEMS)
+        write_tables(corpus, pd.DataFrame(images), pd.DataFrame(captions))
     ids = np.empty((pairs, WORDS + 2), np.int32)
     ids[:, 0], ids[:, -1] = START, END
     # Word frequencies fall as in language, so that the gradient of the embeddings is as sparse as there.
@@ -84,15 +80,16 @@ def make(folder: Path, pairs: int) -> dict[str, float]:
     Tokens(ids.reshape(-1), np.arange(pairs + 1) * ids.shape[1]).save(folder / "tokens")
     words = (*SPECIAL, *(f"w{number}" for number in range(made_up.VOCABULARY - len(SPECIAL))))
     Vocabulary(words, {}, 1, ("train",), pairs, "none").write(folder / "tokens")
-    parts = [folder / f"features/part-{part:03}" for part in range(PARTS)]
-    shards = list(enumerate(ranges(pairs, ITEMS)))
-    for number, part in enumerate(parts):
-        part.mkdir(parents=True)
-        with recorded(part, "features_part", spec={}, inputs={}):
-            for shard, rows in shards[number * len(shards) // PARTS : (number + 1) * len(shards) // PARTS]:
-                values = draw.standard_normal((rows.stop - rows.start, 1, DIM), np.float32).clip(0)
-                np.save(part / f"{shard:05}.{FEATURES}", values)
-    return list_shards(parts, folder / "features", folder / "features")
+    (folder / "features").mkdir()
+    features = draw.standard_normal((pairs, 1, DIM), np.float32).clip(0)
+    np.save(folder / "features" / FEATURES, features)
+    tables = zip((IMAGES, CAPTIONS), read_tables(corpus), strict=True)
+    return {
+        # Columns as arrays; texts are pointers to strings, of which equal ones are there once.
+        "tables_bytes": sum(table[name].nbytes for columns, table in tables for name in columns.names),
+        "word_ids_bytes": ids.nbytes + 8 * (pairs + 1),
+        "features_bytes": features.nbytes,
+    }
 
 
 def roles(folder: Path) -> dict[str, Path]:
@@ -101,63 +98,54 @@ def roles(folder: Path) -> dict[str, Path]:
 
 
 def learn(folder: Path, pairs: int) -> dict[str, float]:
-    """Train, and give the rate of the epochs after the first, or of the only one."""
-    run, folders = the_run(pairs), roles(folder)
-    data = load_training_data(run, folders, CPU, data_on="mapped")
+    """Train for an epoch."""
+    run, folders = the_run(), roles(folder)
+    data = load_training_data(run, folders, CPU)
     (folder / "run").mkdir()
     train(run, data, folder / "run", folder / "state", CPU, folders)
-    rates = pd.read_csv(folder / "run/history.csv")["pairs_per_second"].to_numpy()
-    return {
-        "epochs": len(rates),
-        "pairs_per_second": float(np.median(rates[1:] if len(rates) > 1 else rates)),
-    }
+    (rate,) = pd.read_csv(folder / "run/history.csv")["pairs_per_second"]
+    return {"pairs_per_second": rate}
 
 
 def rank(folder: Path, pairs: int) -> dict[str, float]:
-    """Embed all images into a file and the captions that ask, count range by range, and rank."""
-    run, folders = the_run(pairs), roles(folder)
+    """Embed all images and the captions that ask, and rank both ways."""
+    run, folders = the_run(), roles(folder)
     images, captions = read_tables(folders["corpus"])
     tokens = corpus_tokens(folders, len(captions), run)
     asking = np.arange(0, pairs, max(1, pairs // QUERIES))[:QUERIES]
     model = load_joint(run.model, folder / "run/model.safetensors", made_up.VOCABULARY, None)
     read = eval_images(run, folders, len(images)).rows
-    vectors = np.lib.format.open_memmap(folder / "images.npy", "w+", np.float32, (pairs, JOINT))
     started = time.monotonic()
     with evaluation_mode(model, CPU):
-        for part in ranges(pairs, RANGE):
-            vectors[part] = embed_images(model, read, np.arange(pairs)[part], CPU)
+        vectors = embed_images(model, read, np.arange(pairs), CPU)
         queries = embed_captions(model, caption_inputs(folders, tokens), asking, CPU)
     embedded = time.monotonic()
-    sides = Vectors(vectors, queries, run.model.similarity)
-    counts = np.zeros((2, len(asking)), np.int64)
-    for part in ranges(pairs, RANGE):
-        counts += counts_of_images(sides, asking, part)
-    counted = time.monotonic()
-    ranks = counts[1] / 2
+    scores = EmbeddingScores(Vectors(vectors, queries, run.model.similarity))
+    ranks = rank_positives(scores, own_captions(asking))
     return {
         "embed_seconds": embedded - started,
-        "count_seconds": counted - embedded,
-        "median_rank": float(np.median(ranks)),
+        "rank_seconds": time.monotonic() - embedded,
+        "embeddings_bytes": vectors.nbytes + queries.nbytes,
+        "median_rank": float(np.median(ranks.t2i)),
     }
 
 
-PARTS_OF_IT: dict[str, Callable[[Path, int], dict[str, float]]] = {"make": make, "train": learn, "rank": rank}
+PARTS: dict[str, Callable[[Path, int], dict[str, float]]] = {"make": make, "train": learn, "rank": rank}
 
 
-def anonymous_bytes() -> int:
-    """Memory of this process that no file backs."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    (line,) = (line for line in lines if line.startswith("RssAnon:"))
-    return 1024 * int(line.split()[1])
+def memory_bytes() -> np.ndarray:
+    """Memory of this process: all of it, and what no file backs."""
+    lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return np.array([1024 * int(lines[name].split()[0]) for name in ("VmRSS", "RssAnon")])
 
 
 def watched(part: Callable[[Path, int], dict[str, float]], folder: Path, pairs: int) -> dict[str, float]:
-    """Figures of a part, its seconds and its largest anonymous memory, read twenty times a second."""
-    ended, seen = threading.Event(), [anonymous_bytes()]
+    """Figures of a part, its seconds and its largest memory, read twenty times a second."""
+    ended, seen = threading.Event(), [memory_bytes()]
 
     def watch() -> None:
         while not ended.wait(0.05):
-            seen.append(anonymous_bytes())
+            seen.append(memory_bytes())
 
     watching = threading.Thread(target=watch)
     watching.start()
@@ -166,13 +154,14 @@ def watched(part: Callable[[Path, int], dict[str, float]], folder: Path, pairs: 
     seconds = time.monotonic() - started
     ended.set()
     watching.join()
-    return {"seconds": seconds, "anonymous_bytes": max(seen), **found}
+    resident, anonymous = np.max(seen, axis=0).tolist()
+    return {"seconds": seconds, "resident_bytes": resident, "anonymous_bytes": anonymous, **found}
 
 
 def measured(folder: Path, pairs: int) -> dict[str, dict[str, float]]:
     """Part → its figures, each from a process of its own."""
     figures = {}
-    for part in PARTS_OF_IT:
+    for part in PARTS:
         command = [sys.executable, __file__, "--part", part, "--folder", str(folder), "--pairs", str(pairs)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         figures[part] = json.loads(done.stdout.splitlines()[-1])
@@ -184,12 +173,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--folder", type=Path, help="of a part that is measured by itself")
-    parser.add_argument("--part", choices=PARTS_OF_IT)
+    parser.add_argument("--part", choices=PARTS)
     given = parser.parse_args()
     if given.part:
-        print(json.dumps(watched(PARTS_OF_IT[given.part], given.folder, given.pairs[0])))
+        print(json.dumps(watched(PARTS[given.part], given.folder, given.pairs[0])))
         return
     for pairs in given.pairs:
         with tempfile.TemporaryDirectory(prefix="vsepp-scale-") as folder:

@@ -26,7 +26,6 @@ from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
-from vsepp.runtime.shards import Shards
 from vsepp.shipped import model_folder, shipped_models
 from vsepp.spec import RunSpec, to_dict
 from vsepp.user_files import PHOTOGRAPHS, text_of
@@ -74,7 +73,7 @@ class Index:
     captions: Sequence[str]
     caption_to_image: np.ndarray
     """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
-    pixels: Sequence[Path] | np.ndarray | Shards | WholeImages | None
+    pixels: Sequence[Path] | np.ndarray | WholeImages | None
     """The images as files, or the pixels of an image store; `None` where neither is at hand."""
     pixel_rows: np.ndarray
     """`(n_images,)`, where in `pixels` each image is."""

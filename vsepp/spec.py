@@ -128,8 +128,6 @@ class CorpusSpec(CorpusKeys):
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
-    table_rows: Count | None = None
-    """Rows of a shard of the tables; null: each table is one file."""
 
 
 def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
@@ -370,20 +368,6 @@ class TapeSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
-class PartSpec:
-    """A range of the shards of an artefact."""
-
-    whole: dict[str, Any]
-    """Spec of the artefact."""
-    items: Count
-    """Rows of a shard; the last one may have fewer."""
-    part: Annotated[int, Field(ge=0)]
-    """Which part of the shards, from 0."""
-    parts: Count
-    """Parts in all, a job each."""
-
-
-@dataclass(frozen=True, config=STRICT)
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
@@ -608,21 +592,9 @@ class EvaluationSpec:
     second: RunSpec | None = None
 
     @property
-    def ranks_all(self) -> bool:
-        """Whether all images are ranked at once, by their embeddings alone."""
-        return "5K" in self.protocols and self.run.model.matcher is None
-
-    @property
     def truths(self) -> tuple[str, ...]:
         """Protocols that are truths, modules of vsepp.truths."""
         return tuple(name for name in self.protocols if name not in PROTOCOLS)
-
-
-@dataclass(frozen=True, config=STRICT)
-class CountsSpec:
-    """How many items score above the correct ones."""
-
-    similarity: Component
 
 
 def seeded(run: str, seed: int) -> str:

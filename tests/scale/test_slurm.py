@@ -3,7 +3,6 @@
 A node is a slurmd of this machine. Slurm's accounting says which jobs have a GPU; there is none to compute on.
 """
 
-import json
 import os
 import re
 import shutil
@@ -102,25 +101,6 @@ def test_the_whole_dag_on_two_nodes_ends_with_the_results_of_one_machine(alone, 
     assert {rule_of(job) for job in jobs if has_gpu(job)} == ON_GPUS
     assert {rule_of(job) for job in jobs if "gpu" in job["AllocTRES"]} == ON_GPUS
     assert all(has_gpu(job) for job in jobs if rule_of(job) in ON_GPUS)
-
-
-def test_parts_of_a_corpus_in_shards_are_tasks_of_arrays_with_the_results_of_one_machine(project, cluster):
-    one, before = project.copy(project.folder.parent / "one"), cluster.last()
-    cut = {"corpora": {"coco": {"shards": {"items": 25, "jobs": 3}}}, "label": "cut"}
-    planned = one.planned("all_features", **cut)
-    one.run("all_features", **cut)
-    config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in cut.items())]
-    arrays = ["--slurm-array-jobs", "store_part,features_part", "all_features"]
-    project.call(*through_slurm(*arrays, *config), **cluster.environment)
-    jobs = cluster.jobs(before, "State", "AllocTRES")
-    assert {job["State"] for job in jobs} == {"COMPLETED"}
-    for rule in ("store_part", "features_part"):
-        tasks = [job for job in jobs if rule_of(job) == rule]
-        (array,) = {job["JobID"].partition("_")[0] for job in tasks}
-        assert len(tasks) == planned[rule] > 2
-        assert {job["JobID"] for job in tasks} == {f"{array}_{task + 1}" for task in range(len(tasks))}
-        assert all(has_gpu(job) == (rule == "features_part") for job in tasks)
-    assert differing(content(project), content(one)) == []
 
 
 def caught(project, cluster, run):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from vsepp.cli.common import add_machine, add_role, add_spec, add_step, given_inputs, given_options, option
 from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError, as_started, did_you_mean
-from vsepp.provenance.artefacts import part_role
 from vsepp.spec import SourceSpec
 from vsepp.steps import STEPS
 from vsepp.steps.making import make as make_artefact
@@ -45,7 +44,7 @@ def add_steps(steps: Any) -> None:
 def _add_kind(kinds: Any, kind: str, step: Step) -> None:
     does = (step.run.__doc__ or "").splitlines()[0]
     parser = kinds.add_parser(kind, help=does.rstrip("."), description=does, epilog=_HOW)
-    parser.set_defaults(kind=kind, roles=tuple(step.reads), takes=step.takes, raw=[], parts=[])
+    parser.set_defaults(kind=kind, roles=tuple(step.reads), takes=step.takes, raw=[])
     parser.add_argument("name", nargs="?", metavar="NAME", help="its name, as in the folder of its kind")
     add_spec(parser, step.spec)
     for role, read in step.reads.items():
@@ -59,15 +58,6 @@ def _add_kind(kinds: Any, kind: str, step: Step) -> None:
             default=[],
             metavar="ROLE=PATH",
             help="raw files and folders by their role; of a data set, the keys of its `files` in params/datasets.yaml",
-        )
-    if step.rows:
-        parser.add_argument(
-            "--parts",
-            nargs="+",
-            type=Path,
-            default=[],
-            metavar="FOLDER",
-            help="of a corpus in shards: folders of the parts, in their order; then the list of their shards is made",
         )
     add_machine(parser, step.takes)
     add_plan_options(parser)
@@ -83,7 +73,7 @@ def fetch(given: argparse.Namespace) -> None:
 def make(given: argparse.Namespace) -> None:
     """Make an artefact with the spec that was given, or with the spec that the parameters give to its name."""
     step = STEPS[given.kind]
-    inputs = given_inputs(given) | {part_role(part): path for part, path in enumerate(given.parts)}
+    inputs = given_inputs(given)
     if given.spec is None:
         if given.name is None or inputs or given.raw or given.output:
             raise VseppError(f"make {given.kind}: expected NAME alone, or --spec, --output and the inputs")
@@ -128,6 +118,5 @@ def _make_named(given: argparse.Namespace, step: Step) -> None:
     options = given_options(given)
     if "test_images" in step.takes:
         options.setdefault("test_images", plan.test_images(artefact))
-    parts = artefact.parts
-    inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads or path in parts}
+    inputs = {role: path for role, path in artefact.inputs.items() if role in step.reads}
     make_artefact(step, artefact.spec, inputs, artefact.folder, raw=artefact.raw, **options)

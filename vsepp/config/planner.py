@@ -17,17 +17,15 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
-from vsepp.config.schema import ShardKeys
-from vsepp.declared import PIECES, WORDS
+from vsepp.declared import PIECES
 from vsepp.errors import VseppError
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
-from vsepp.provenance.artefacts import PHASES, Artefact, part_role
+from vsepp.provenance.artefacts import PHASES, Artefact
 from vsepp.reporting.figures import kind_of
 from vsepp.spec import (
     CaptionStatesSpec,
     CorpusKeys,
     CorpusSpec,
-    CountsSpec,
     CropSpec,
     EncoderKeys,
     EncoderSpec,
@@ -35,7 +33,6 @@ from vsepp.spec import (
     FeaturesSpec,
     FigureDataSpec,
     ModelSpec,
-    PartSpec,
     PicturesSpec,
     PretrainedSpec,
     RunSpec,
@@ -48,7 +45,6 @@ from vsepp.spec import (
     from_dict,
     seeded,
     shared_fields,
-    to_dict,
 )
 from vsepp.steps import STEPS
 from vsepp.user_files import is_there
@@ -69,8 +65,6 @@ class _Planner:
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
         self.done: set[str] = set()
-        self.shards: dict[Path, ShardKeys] = {}
-        """Folder of an artefact → how the artefacts made from it are cut into shards."""
 
     def plan(self) -> Plan:
         # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
@@ -102,18 +96,7 @@ class _Planner:
         """The artefact with this spec and these inputs by role, entered where it is not in the table yet."""
         step, inputs = STEPS[kind], inputs or {}
         name = step.name(spec, inputs, label)
-        shards = next((keys for made in inputs.values() if (keys := self.shards.get(made.folder))), None)
-        if shards and step.rows and not any(made.parts for made in inputs.values()):
-            name += f"-by{shards.items}"
         if (kind, name) not in self.table:
-            if shards:
-                self.shards[self._folder(kind, name)] = shards
-            if shards and step.rows:
-                specs = [
-                    PartSpec(to_dict(spec), shards.items, part, shards.jobs) for part in range(shards.jobs)
-                ]
-                parts = [self._add(f"{kind}_part", part, inputs, label=name, raw=raw) for part in specs]
-                inputs = {**inputs, **{part_role(number): part for number, part in enumerate(parts)}}
             read = {role: made.folder / step.file(role) for role, made in inputs.items()}
             self.table[kind, name] = Artefact(
                 step,
@@ -138,10 +121,7 @@ class _Planner:
         corpus = self._corpus(spec.dataset, published)
         pieces = spec.vocabulary.file
         raw = {"pieces": self._file(pieces)} if pieces else {}
-        captions = {"captions": corpus}
-        if corpus.folder in self.shards and spec.vocabulary.kind == WORDS:
-            captions["vocabulary"] = self._add("vocabulary", spec.vocabulary, captions)
-        tokens = self._add("tokens", spec.vocabulary, captions, raw=raw)
+        tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
         inputs = {"corpus": corpus, "tokens": tokens}
         if frozen := frozen_part(spec.model.text):
             states = CaptionStatesSpec(frozen)
@@ -257,11 +237,6 @@ class _Planner:
                 f"{name}_{role}": installed[role] if installed else self._file(file)
                 for role, file in files.items()
             }
-        if inputs["corpus"].folder in self.shards and spec.ranks_all and not spec.ensemble:
-            embeddings = self._add("embeddings", spec, inputs)
-            read = {"embeddings": embeddings}
-            counts = self._add("counts", CountsSpec(spec.run.model.similarity), read)
-            inputs = {**inputs, **read, "counts": counts}
         self._add("evaluation", spec, inputs, raw=raw)
 
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
@@ -340,12 +315,8 @@ class _Planner:
             **{**shared_fields(CorpusKeys, vars(entry)), "expected_images": self.parameters.images(name)},
             first_images=keys.first_images or {},
             leave_out=tuple(keys.leave_out or ()),
-            table_rows=keys.shards.items if keys.shards else None,
         )
-        corpus = self._add("corpus", spec, inputs, label=role, raw=raw)
-        if keys.shards:
-            self.shards[corpus.folder] = keys.shards
-        return corpus
+        return self._add("corpus", spec, inputs, label=role, raw=raw)
 
     def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
         splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()

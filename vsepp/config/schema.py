@@ -201,15 +201,6 @@ class DatasetKeys(spec.CorpusKeys):
     """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
 
 
-class ShardKeys(_Model):
-    """How a large corpus and what is made of it are cut."""
-
-    items: Count
-    """Images or captions of a shard, a file each; the last one may have fewer."""
-    jobs: Annotated[int, Field(ge=1, le=999)]
-    """Jobs that share the shards of an array: each makes a range of them."""
-
-
 class CorpusKeys(_Model):
     """In a preset: the data set of a role. In a fidelity: the number of its validation images."""
 
@@ -225,9 +216,6 @@ class CorpusKeys(_Model):
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: list[str] = UNSET
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
-    shards: ShardKeys | None = UNSET
-    """For corpora of more than some hundred thousand images: tables, decoded images, features and word ids are files of a fixed
-    number of items, made by several jobs; null: one file and one job each."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

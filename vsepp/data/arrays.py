@@ -177,8 +177,8 @@ class NpyRows:
     def __len__(self) -> int:
         return self._rows
 
-    def blocks(self, start: int, stop: int, size: int) -> Iterator[np.ndarray]:
-        """Rows `start` to `stop`, `size` at a time: float32 `(size, vectors, dim)`, the last block perhaps smaller.
+    def blocks(self, stop: int, size: int) -> Iterator[np.ndarray]:
+        """Rows up to `stop`, `size` at a time: float32 `(size, vectors, dim)`, the last block perhaps smaller.
 
         Raises
         ------
@@ -187,9 +187,7 @@ class NpyRows:
         """
         with self._container.open(self._member) as (stream, _):
             stream.read(self._offset)
-            if start:
-                stream.seek(start * self._row_bytes, os.SEEK_CUR)
-            for first in range(start, stop, size):
+            for first in range(0, stop, size):
                 rows = min(size, stop - first)
                 # At the end of an archive's member its checksum is compared.
                 data = stream.read(rows * self._row_bytes)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,8 +24,6 @@ TOKENIZER = "lower case, nltk NLTKWordTokenizer, the caption as one line"
 TOKENIZERS = {WORDS: TOKENIZER, PIECES: wordpieces.TOKENIZER}
 
 _tokenizer = NLTKWordTokenizer()
-# Captions in memory at a time while words are counted.
-_AT_ONCE = 100_000
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
 # thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
 # Possessive, so that the time is linear in the caption's length.
@@ -60,13 +57,6 @@ def tokenize_captions(captions: Table) -> list[list[str]]:
     return [tokenize(text) for text in captions["text"]]
 
 
-def tokenize_in_parts(captions: Table) -> Iterator[list[str]]:
-    """Words of every caption of a table in files; only some texts are in memory at a time."""
-    starts = range(0, len(captions), _AT_ONCE)
-    texts = (captions.part(slice(start, start + _AT_ONCE))["text"] for start in starts)
-    return map(tokenize, chain.from_iterable(texts))
-
-
 def build_vocabulary(
     captions: Table, spec: VocabularySpec, tokenized: Iterable[Sequence[str]] | None = None
 ) -> Vocabulary:
@@ -79,7 +69,7 @@ def build_vocabulary(
     spec
         Splits and threshold. A split that the corpus lacks adds nothing.
     tokenized
-        `tokenize_captions(captions)`, if already computed, or `tokenize_in_parts(captions)`.
+        `tokenize_captions(captions)`, if already computed.
 
     Raises
     ------

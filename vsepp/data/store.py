@@ -18,13 +18,11 @@ import numpy as np
 
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
-from vsepp.data.shard_files import open_array
 from vsepp.errors import VseppError, refuse
 from vsepp.provenance.publish import publish
 from vsepp.provenance.space import check_space
 from vsepp.runtime.files import whole_file, write_text
 from vsepp.runtime.progress import track
-from vsepp.runtime.shards import Shards
 from vsepp.runtime.workers import in_processes
 from vsepp.spec import CorpusSpec, StoreSpec
 from vsepp.user_files import reading
@@ -158,7 +156,7 @@ def build_store(
     return facts
 
 
-def open_store(folder: Path) -> np.ndarray | Shards | WholeImages:
+def open_store(folder: Path) -> np.ndarray | WholeImages:
     """Map the images of a store, read-only: uint8 `(n_images, side, side, 3)`, or images that kept their aspect ratio.
 
     Raises
@@ -167,7 +165,7 @@ def open_store(folder: Path) -> np.ndarray | Shards | WholeImages:
         If there is no store, or the files are not a store.
     """
     with reading(folder / FILE, "an image store; run the step that makes it again"):
-        images, sizes = (open_array(folder, name) for name in (FILE, SIZES))
+        images, sizes = (np.load(folder / name, mmap_mode="r") for name in (FILE, SIZES))
     return images if images.ndim == 4 else WholeImages.of(images, np.asarray(sizes))
 
 

@@ -10,12 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.data.arrays import mapped_arrays
-from vsepp.data.shard_files import open_array
 from vsepp.declared import WORDS
-from vsepp.provenance.artefacts import SHARDS
-from vsepp.provenance.manifest import read_manifest, require_as_written
+from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import write_arrays
-from vsepp.runtime.shards import Shards
 from vsepp.user_files import reading
 
 # The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
@@ -23,8 +20,6 @@ SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
-IDS, LENGTHS = "ids.npy", "lengths.npy"
-"""Files of a shard."""
 # From this number of words on, a file of tokens is not compressed, and mapped rather than read; COCO has eight million words.
 _MAPPED = 10_000_000
 
@@ -43,7 +38,7 @@ class Tokens:
         `words` of the corpus, or `wordpieces` of a pretrained text encoder: what a text encoder takes.
     """
 
-    ids: np.ndarray | Shards
+    ids: np.ndarray
     offsets: np.ndarray
     kind: str = WORDS
 
@@ -89,29 +84,20 @@ class Tokens:
 
     def save(self, folder: Path) -> None:
         """Write `tokens.npz` into a folder."""
-        arrays = {"ids": np.asarray(self.ids), "offsets": self.offsets}
+        arrays = {"ids": self.ids, "offsets": self.offsets}
         if self.kind != WORDS:
             arrays["kind"] = np.array(self.kind)
         write_arrays(folder / FILE, compressed=len(self.ids) < _MAPPED, **arrays)
 
-    def save_shard(self, folder: Path) -> None:
-        """Write `ids.npy` and `lengths.npy` into a folder: a shard of the captions of a corpus."""
-        np.save(folder / IDS, self.ids)
-        np.save(folder / LENGTHS, self.lengths.astype(np.int32))
-
     @classmethod
     def load(cls, folder: Path) -> Tokens:
-        """Read `tokens.npz` of a folder, or map the shards of a corpus.
+        """Read `tokens.npz` of a folder.
 
         Raises
         ------
         VseppError
             If it is missing, damaged or not as its step wrote it.
         """
-        if (folder / SHARDS).is_file():
-            kind = read_manifest(folder)["spec"].get("kind", WORDS)
-            offsets = np.cumsum(np.concatenate([[0], open_array(folder, LENGTHS)]), dtype=np.int64)
-            return cls(open_array(folder, IDS), offsets, kind)
         path = folder / FILE
         with reading(path, "a token file; run the step that makes it again"):
             require_as_written(path)

@@ -57,13 +57,9 @@ class EmbeddingScores(Blocks):
         Embeddings of all images and captions.
     device
         A torch device with float64, and memory for the embeddings and a few times 128 MB; `None` for NumPy.
-    of_captions
-        Number of captions in the whole set, where the embeddings are a part of it, so that equal pairs score equally in each part.
     """
 
-    def __init__(
-        self, embeddings: Embeddings | Vectors, device: Any = None, of_captions: int | None = None
-    ) -> None:
+    def __init__(self, embeddings: Embeddings | Vectors, device: Any = None) -> None:
         images, captions = embeddings.image_embeddings, embeddings.caption_embeddings
         (n_images, dims), n_captions = images.shape, len(captions)
         self.shape, self.device = (n_images, n_captions), device
@@ -80,7 +76,7 @@ class EmbeddingScores(Blocks):
             height, width = n_images, _ON_DEVICE // max(n_images, self.spread * dims)
         else:
             height, width = _TILE if self.is_product else (_TILE[0], _ON_CPU // dims)
-        self.block_shape = height, max(1, min(width, of_captions or n_captions))
+        self.block_shape = height, max(1, min(width, n_captions))
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""

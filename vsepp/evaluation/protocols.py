@@ -30,7 +30,6 @@ from vsepp.evaluation.ranks import (
     by_caption,
     own_ranks,
     rank_positives,
-    ranks_of_counts,
     retrieval_ranks,
 )
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
@@ -141,7 +140,6 @@ def evaluate(
     protocol: str,
     fold_size: int = DEFAULT_FOLD_SIZE,
     rerank: Rerank | None = None,
-    counts: np.ndarray | None = None,
 ) -> Evaluation:
     """Rank a test set under a protocol.
 
@@ -155,8 +153,6 @@ def evaluate(
         Images per fold; not used by `5K`.
     rerank
         Scores the best items of each fold of embeddings anew; other items are tied below. `None`: the scores alone rank.
-    counts
-        For `5K`, `(2, n_captions)`, as `vsepp.evaluation.pieces` counts them: then no score is computed here.
 
     Raises
     ------
@@ -170,9 +166,7 @@ def evaluate(
     for fold in folds:
         rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
         part = _part(tested, fold, rows)
-        if counts is not None and protocol == "5K":
-            found.append(ranks_of_counts(own_captions(owner), *counts))
-        elif rerank is None or isinstance(part, ScoredSet):
+        if rerank is None or isinstance(part, ScoredSet):
             found.append(retrieval_ranks(part))
         else:
             best.append(rerank(part, fold, rows))

@@ -125,14 +125,9 @@ def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     )
     twice = np.full(len(there), 2 * scores.shape[1])
     twice[there] = of_images
-    return ranks_of_counts(truth, twice, of_captions)
-
-
-def ranks_of_counts(truth: Truth, of_images: np.ndarray, of_captions: np.ndarray) -> Ranks:
-    """Ranks of all positives from twice the number of wrong items above each, `(n_positives,)` of both directions."""
-    i2t = PositiveRanks(truth.i2t.starts, of_images / 2)
-    t2i = PositiveRanks(truth.t2i.starts, of_captions / 2)
-    return Ranks(i2t.best, t2i.best, i2t, t2i)
+    of_i2t = PositiveRanks(i2t.starts, twice / 2)
+    of_t2i = PositiveRanks(t2i.starts, of_captions / 2)
+    return Ranks(of_i2t.best, of_t2i.best, of_i2t, of_t2i)
 
 
 def scores_of(

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from vsepp import components
-from vsepp.data.shard_files import open_array
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
@@ -29,7 +28,6 @@ from vsepp.evaluation.encode import (
     split_rows,
     warn_of_another_tokenizer,
 )
-from vsepp.evaluation.pieces import FILE as COUNTS
 from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import ScoredSet
 from vsepp.features.caption_states import CaptionStates
@@ -70,29 +68,6 @@ def evaluate_run(
     embeddings = encode_split(*opened, device=device)
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
     return _ranked(embeddings, spec, folders["corpus"], out, raw, rerank)
-
-
-def evaluate_counted(
-    spec: EvaluationSpec,
-    inputs: Mapping[str, Path],
-    out: Path,
-    raw: Mapping[str, Path] = MappingProxyType({}),
-) -> list[protocols.Scored]:
-    """Rank embeddings from other jobs' counts of items above the correct ones, and write the results as `evaluate_run` does.
-
-    Parameters
-    ----------
-    spec
-        The protocols.
-    inputs
-        Role → `embeddings`, a file; `counts`, the folder of the counts of all ranges of the images; `corpus`.
-    out
-        Folder of the results.
-    raw
-        As for `evaluate_run`.
-    """
-    counts = np.sum(open_array(inputs["counts"], COUNTS)[:], axis=0)
-    return _ranked(Embeddings.load(inputs["embeddings"]), spec, inputs["corpus"], out, raw, counts=counts)
 
 
 def evaluate_ensemble(
@@ -137,14 +112,13 @@ def _ranked(
     out: Path,
     raw: Mapping[str, Path],
     rerank: protocols.Rerank | None = None,
-    counts: np.ndarray | None = None,
 ) -> list[protocols.Scored]:
     """Write embeddings, and their results under each protocol and truth."""
     if spec.truths:
         embeddings = _with_ids(embeddings, corpus, spec.split)
     embeddings.save(out / "embeddings.npz")
     found: list[protocols.Scored] = [
-        protocols.evaluate(embeddings, protocol, spec.fold_size, rerank, counts)
+        protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
         for protocol in spec.protocols
         if protocol not in spec.truths
     ]

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.data.shard_files import arrays_in, open_array
 from vsepp.declared import REGIONS
 from vsepp.errors import VseppError
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
@@ -35,9 +34,8 @@ def extract_features(
     state: Path,
     *,
     device: torch.device,
-    rows: slice = slice(None),
 ) -> None:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store, or a range of its rows.
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the store.
 
     Vectors are one, the cells of a grid, or the regions; see `features_of`. Works in `state` and continues
     from what is there; the file is moved to `out` only when complete.
@@ -56,8 +54,6 @@ def extract_features(
         Working folder that survives a kill, for these inputs only.
     device
         Where to compute.
-    rows
-        Images to compute features of.
 
     Raises
     ------
@@ -68,7 +64,7 @@ def extract_features(
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
     vectors = REGIONS if crop.kind == "regions" else encoder.vectors()
-    images = np.arange(len(store))[rows]
+    images = np.arange(len(store))
     written = GrowingRows(state / FILE, (len(images), vectors, encoder.dim), np.float32, CHUNK_IMAGES)
     what = f"{crop.kind} features of {len(images)} images"
     check_space(state, written.missing_bytes, what)
@@ -134,9 +130,9 @@ class CachedFeatures:
             If the file is missing or not of the expected shape.
         """
         path = folder / FILE
-        if FILE not in arrays_in(folder):
+        if not path.is_file():
             raise VseppError(f"{path}: missing; run the step that extracts features again")
-        features = open_array(folder, FILE)
+        features = np.load(path, mmap_mode="r")
         if features.ndim != 3 or features.dtype != np.float32:
             raise VseppError(
                 f"{path}: expected float32 (n_images, vectors, dim), got {features.dtype} {features.shape}"

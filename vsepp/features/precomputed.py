@@ -48,14 +48,10 @@ class _Part(NamedTuple):
     images: int
     step: int
     """Rows of the file per image."""
-    before: int
-    """Number of images in the parts before it."""
 
 
-def import_precomputed(
-    spec: CorpusSpec, images: Table, out: Path, rows: slice = slice(None)
-) -> dict[str, Any]:
-    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table, or a range of its rows.
+def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
+    """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table.
 
     Parameters
     ----------
@@ -65,8 +61,6 @@ def import_precomputed(
         Its images table.
     out
         Folder of the result.
-    rows
-        Rows of the table: images to write features of.
 
     Returns
     -------
@@ -86,14 +80,13 @@ def import_precomputed(
         raise VseppError(f"corpus {spec.name}: expected the reader precomp, got {spec.reader.name}")
     parts = _parts(spec, images)
     first = next(iter(parts.values())).rows
-    start, stop, _ = rows.indices(len(images))
-    count = stop - start
+    count = len(images)
     shape = count, first.vectors, first.dim
     what = f"published features of {count} images"
     at_once = max(1, BLOCK_BYTES // (4 * CAPTIONS_PER_IMAGE * first.vectors * first.dim))
     out.mkdir(parents=True, exist_ok=True)
     check_space(out, 4 * math.prod(shape), what)
-    blocks = chain.from_iterable(_blocks(part, start, stop, at_once) for part in parts.values())
+    blocks = chain.from_iterable(_blocks(part, at_once) for part in parts.values())
     unit = 0
     with whole_file(out / FILE) as partial, partial.open("wb") as stream:
         stream.write(npy_header(shape, np.dtype("<f4")))
@@ -128,7 +121,7 @@ def raw_features(spec: CorpusSpec) -> dict[str, Path]:
 
 def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
     """The part of each file that the table names, checked against the file."""
-    parts, before = {}, 0
+    parts = {}
     expected: list[str] = []
     for prefix, rows in feature_files(spec).items():
         split = PREFIXES[prefix]
@@ -143,8 +136,7 @@ def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
                 f"{len(members)} images of {split}: it was read from another file. Run the step that reads the "
                 "corpus again"
             )
-        parts[prefix] = _Part(rows, len(members), step, before)
-        before += len(members)
+        parts[prefix] = _Part(rows, len(members), step)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
     found = list(images["member"])
     wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
@@ -163,13 +155,10 @@ def _rows_per_image(members: list[str], rows: int) -> int:
     return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
 
 
-def _blocks(part: _Part, start: int, stop: int, at_once: int) -> Iterator[np.ndarray]:
-    """Features of a part's images among rows `start` to `stop` of the images table, checked: float32 `(n, vectors, dim)`."""
-    first = max(start - part.before, 0) * part.step
-    last = min(stop - part.before, part.images) * part.step
-    if first >= last:
-        return
-    for block in part.rows.blocks(first, last, at_once * part.step):
+def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
+    """Features of a part's images, checked: float32 `(n, vectors, dim)`."""
+    first = 0
+    for block in part.rows.blocks(part.images * part.step, at_once * part.step):
         of_image = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
         finite = np.isfinite(of_image).all(axis=(1, 2, 3))
         refuse(

@@ -14,13 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.data.shard_files import arrays_in, open_array
 from vsepp.errors import VseppError
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
 from vsepp.runtime.placement import rows_of, upload
-from vsepp.runtime.shards import Shards
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
@@ -78,7 +76,7 @@ def tape_features(
 class Tape:
     """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
 
-    Epochs stay in their files, or shards, which the kernel caches in memory as far as there is room.
+    Epochs stay in their files, which the kernel caches in memory as far as there is room.
 
     Parameters
     ----------
@@ -92,11 +90,11 @@ class Tape:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._epochs = [name for name in arrays_in(folder) if name != CAPTIONS]
-        if len(self._epochs) == len(arrays_in(folder)):
+        self._epochs = sorted(path.name for path in folder.glob("epoch-*.npy"))
+        if not (folder / CAPTIONS).is_file():
             raise VseppError(f"{folder / CAPTIONS}: missing; run the step that writes the tape again")
         self.folder = folder
-        self._captions = np.asarray(open_array(folder, CAPTIONS))
+        self._captions = np.load(folder / CAPTIONS)
         """Rows of the captions table that it holds, ascending."""
         # A step reads one epoch.
         self._of_epoch = lru_cache(maxsize=1)(self._opened)
@@ -127,14 +125,14 @@ class Tape:
             )
         return rows_of(self._of_epoch(epoch), places)
 
-    def _opened(self, epoch: int) -> np.ndarray | Shards:
+    def _opened(self, epoch: int) -> np.ndarray:
         name = epoch_file(epoch)
         if name not in self._epochs:
             raise VseppError(
                 f"{self.folder}: the tape has no epoch {epoch}; it has {', '.join(self._epochs) or 'none'}. Run the step that "
                 "writes it, with as many epochs as the run has"
             )
-        features = open_array(self.folder, name)
+        features = np.load(self.folder / name, mmap_mode="r")
         if len(features) != len(self._captions):
             raise VseppError(
                 f"{self.folder / name}: expected {len(self._captions)} rows, as {CAPTIONS} names, got {len(features)}"

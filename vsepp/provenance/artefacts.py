@@ -14,8 +14,6 @@ from vsepp.spec import to_dict
 if TYPE_CHECKING:
     from vsepp.spec import CorpusSpec
 
-SHARDS = "shards.json"
-"""The list of an artefact's shards, see `vsepp.data.shard_files`."""
 PHASES = ("corpus", "features", "models", "results")
 """Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
 
@@ -55,8 +53,6 @@ class Job:
     data_on: str = "auto"
     checkpoint_seconds: float = 60.0
     test_images: int = 0
-    rows: slice = field(default_factory=lambda: slice(None))
-    """Rows to make, for a step that can make its rows in parts."""
 
 
 Inputs = Mapping[str, Path]
@@ -98,11 +94,6 @@ class Step:
     versioned: bool = True
     """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
     seed: Callable[[Any], int | None] = lambda _: None
-    rows: Callable[[Any, Inputs], int] | None = None
-    """Spec, inputs → rows of the arrays that the step writes, if rows can be made apart: then several jobs can share a large
-    artefact."""
-    beside_shards: Callable[[Any, Inputs, Path, Job], None] = lambda *_: None
-    """Writes the files that all shards share, beside their list; arguments as of `run`."""
     resumes: bool = False
     """Whether the step goes on after a kill, and so needs a folder for its state."""
     takes: tuple[str, ...] = ()
@@ -117,7 +108,7 @@ class Step:
     """Spec → short name beside the corpus's, for kinds that a plan lists one by one."""
 
     def file(self, role: str) -> str:
-        """Name of the file that is read in a role; empty: the folder, as of the parts of an artefact."""
+        """Name of the file that is read in a role; empty: the folder."""
         return self.reads[role].file if role in self.reads else ""
 
     def code(self, spec: Any) -> str:
@@ -165,30 +156,13 @@ class Artefact:
         return self.step.versioned
 
     @property
-    def parts(self) -> list[Path]:
-        """Folders of the jobs that made its shards; empty for an artefact without shards."""
-        return parts_in(self.inputs)
-
-    @property
     def targets(self) -> list[Path]:
         """The files that Snakemake is asked for, and that others depend on."""
-        if self.parts:
-            return [self.folder / SHARDS]
         return [self.folder / name for name in self.step.files] or [self.folder]
 
 
 Artefacts = Mapping[str, Artefact]
 """Role → the artefact that is read."""
-
-
-def part_role(part: int) -> str:
-    """Role of a part among the inputs of an artefact in shards."""
-    return f"part_{part:03}"
-
-
-def parts_in(inputs: Inputs) -> list[Path]:
-    """Folders of the parts among some inputs, in their order."""
-    return [inputs[role] for role in sorted(inputs) if role.startswith("part_")]
 
 
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:

@@ -9,15 +9,14 @@ import numpy as np
 import torch
 
 from vsepp.runtime.progress import bytes_text
-from vsepp.runtime.shards import Shards
 
 log = logging.getLogger("vsepp")
 
 # Fraction of a GPU's free memory that data may take; the rest is for models and steps.
 _FOR_DATA = 1 / 2
 
-Placed = np.ndarray | Shards | torch.Tensor
-"""An array in its file (a memory map) or in shards, or a tensor in the memory of the device."""
+Placed = np.ndarray | torch.Tensor
+"""An array in its file (a memory map), or a tensor in the memory of the device."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Placing:
     """How many jobs share the device, this one included."""
 
 
-def place(array: np.ndarray | Shards, what: str, placing: Placing) -> Placed:
+def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
     """Bring an array to the device, or leave it in its file; on a CPU, `device` is ordinary memory.
 
     Parameters
@@ -66,9 +65,8 @@ def rows_of(array: Placed, rows: np.ndarray) -> torch.Tensor:
     """Copy rows `(n,)` out: `(n, ...)`, on the GPU if the array is there, otherwise on the CPU."""
     if isinstance(array, torch.Tensor) and array.device.type != "cpu":
         return array.index_select(0, upload(rows, array.device))
-    # An ordinary array of a map gathers faster; shards are read by row.
-    source = array if isinstance(array, Shards) else np.asarray(array)
-    return torch.from_numpy(source[rows])
+    # An ordinary array of a map gathers faster.
+    return torch.from_numpy(np.asarray(array)[rows])
 
 
 def upload(array: np.ndarray | torch.Tensor, device: torch.device) -> torch.Tensor:

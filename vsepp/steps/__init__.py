@@ -1,6 +1,6 @@
 """The steps, one module each: what is made, from what, how, and how large it is.
 
-A module below declares `STEP`; there is no list of steps. A step with `rows` can also be made in parts (`vsepp.steps.part`).
+A module below declares `STEP`; there is no list of steps.
 The rules of the workflow call `vsepp make KIND`. Declarations are read at every start, so a step imports the modules that it
 computes with inside its `run`.
 """
@@ -11,14 +11,13 @@ import importlib
 import pkgutil
 
 from vsepp.provenance.artefacts import Step
-from vsepp.steps.part import part_of
 
 
 def _declared() -> dict[str, Step]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     steps = [module.STEP for module in modules if hasattr(module, "STEP")]
-    return {step.kind: step for step in (*steps, *(part_of(step) for step in steps if step.rows))}
+    return {step.kind: step for step in steps}
 
 
 STEPS = _declared()

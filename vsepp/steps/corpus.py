@@ -17,7 +17,7 @@ def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     images, captions = read_corpus(with_files(spec, job.raw))
     require_test_images(images, spec.name, job.test_images)
-    write_tables(out, images, captions, spec.table_rows, job.state)
+    write_tables(out, images, captions)
     return images.attrs["facts"]
 
 
@@ -45,6 +45,5 @@ STEP = Step(
     reads={"scenes": SCENES},
     known_raw=files,
     files=("images.parquet", "captions.parquet"),
-    resumes=True,
     takes=("test_images",),
 )

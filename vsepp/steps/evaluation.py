@@ -13,17 +13,16 @@ from vsepp.steps.sizes import captions_of, images_of, product
 
 
 def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Embed a split with a trained run, or take the embeddings of two, or counts of other jobs, and compute recalls and ranks.
+    """Embed a split with a trained run, or take the embeddings of two, and compute recalls and ranks.
 
     Where the run has a matcher, it re-ranks the best.
     """
     from vsepp.evaluation.protocols import LISTS
-    from vsepp.evaluation.run import evaluate_counted, evaluate_ensemble, evaluate_run
+    from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
     from vsepp.provenance.compatibility import require_fitting
 
-    if spec.ensemble or "counts" in inputs:
-        evaluate = evaluate_ensemble if spec.ensemble else evaluate_counted
-        for evaluation in evaluate(spec, inputs, out, job.raw):
+    if spec.ensemble:
+        for evaluation in evaluate_ensemble(spec, inputs, out, job.raw):
             print(evaluation)
         return {}
     require_fitting(spec.run, inputs["run"], inputs)
@@ -63,8 +62,6 @@ STEP = Step(
         "first": Role("embeddings of an ensemble's first run", "embeddings.npz", optional=True),
         "second": Role("embeddings of its second run", "embeddings.npz", optional=True),
         "second_corpus": Role("folder of the corpus that the second run was evaluated on", optional=True),
-        "embeddings": Role("embeddings of the run, of a corpus in shards", "embeddings.npz", optional=True),
-        "counts": Role("folder of the counts of what is ranked above, made of these", optional=True),
         "tokens": Role("folder of the word ids; else they are made with the run's words", optional=True),
     },
     known_raw=lambda spec, raw: raw,

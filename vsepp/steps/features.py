@@ -20,7 +20,7 @@ def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.features.extract import extract_features
 
     device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "features", grid=spec.grid)
-    extract_features(images, encoder, spec.crop, out, job.state, device=device, rows=job.rows)
+    extract_features(images, encoder, spec.crop, out, job.state, device=device)
     return facts
 
 
@@ -37,13 +37,6 @@ def open_pass(
     images = place_images(open_store(inputs["store"]), Placing(device, job.data_on, job.device_share))
     facts["data_on"] = {"image store": place_of_images(images)}
     return device, images, load_encoder(spec, inputs["encoder"], grid=grid), facts
-
-
-def rows(spec: FeaturesSpec, inputs: Inputs) -> int:
-    """Images of the store."""
-    from vsepp.data.store import open_store
-
-    return len(open_store(inputs["store"]))
 
 
 def name(spec: FeaturesSpec, inputs: Artefacts, label: str) -> str:
@@ -79,7 +72,6 @@ STEP = Step(
     name=name,
     reads=READS,
     files=("features.npy",),
-    rows=rows,
     resumes=True,
     takes=("device", "device_share", "threads", "data_on"),
     size=size,

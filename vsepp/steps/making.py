@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from vsepp.provenance.artefacts import Job, Step, parts_in
+from vsepp.provenance.artefacts import Job, Step
 from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import published, state_folder
 from vsepp.runtime import devices
@@ -71,19 +71,8 @@ def make(
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)
-        job = Job(output, state, raw, **options)
-        if parts := parts_in(inputs):
-            facts.update(_list_shards(parts, output, folder))
-            step.beside_shards(spec, inputs, folder, job)
-        else:
-            facts.update(step.run(spec, inputs, folder, job))
+        facts.update(step.run(spec, inputs, folder, Job(output, state, raw, **options)))
     step.published(output)
-
-
-def _list_shards(parts: list[Path], output: Path, out: Path) -> Mapping[str, Any]:
-    from vsepp.data.shard_files import list_shards
-
-    return list_shards(parts, output, out)
 
 
 def take_machine(job: Job, kind: str) -> tuple[Any, dict[str, Any]]:

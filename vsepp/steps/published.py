@@ -6,7 +6,7 @@ from pathlib import Path
 
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import CorpusSpec, with_files
-from vsepp.steps.store import IMAGES, rows
+from vsepp.steps.store import IMAGES
 
 
 def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -15,7 +15,7 @@ def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.features.precomputed import import_precomputed
 
     images, _ = read_tables(inputs["images"].parent)
-    return import_precomputed(with_files(spec, job.raw), images, out, job.rows)
+    return import_precomputed(with_files(spec, job.raw), images, out)
 
 
 def feature_files(spec: CorpusSpec, raw: Inputs) -> Inputs:
@@ -37,7 +37,6 @@ STEP = Step(
     reads={"images": IMAGES},
     known_raw=feature_files,
     files=("features.npy",),
-    rows=rows,
     takes=("threads",),
     # The number of features is unknown before they are read.
     size=lambda spec, corpus: None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
@@ -24,23 +23,14 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     images, _ = read_tables(inputs["images"].parent)
     corpus = from_dict(CorpusSpec, read_manifest(inputs["images"])["spec"])
-    if job.rows != slice(None):  # the known digest is of all photographs
-        corpus = replace(corpus, photographs_sha256=())
     return build_store(
-        images.part(job.rows),
+        images,
         with_files(corpus, job.raw),
         spec,
         out,
         job.state,
         job.threads or 1,
     )
-
-
-def rows(spec: StoreSpec | CorpusSpec, inputs: Inputs) -> int:
-    """Images of the corpus."""
-    from vsepp.data.tables import rows_in
-
-    return rows_in(inputs["images"])
 
 
 def name(spec: StoreSpec, inputs: Artefacts, label: str) -> str:
@@ -77,7 +67,6 @@ STEP = Step(
     reads={"images": IMAGES, "scenes": SCENES},
     known_raw=lambda spec, raw: {},
     files=("images.npy", "sizes.npy"),
-    rows=rows,
     versioned=False,
     resumes=True,
     takes=("threads",),

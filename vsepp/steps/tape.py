@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, Work, short_digest
 from vsepp.spec import CorpusSpec, TapeSpec
@@ -12,12 +11,11 @@ from vsepp.steps.features import READS, open_pass
 from vsepp.steps.sizes import captions_of, encoder_pass, encoder_size, product
 from vsepp.steps.tokens import CAPTIONS
 
-if TYPE_CHECKING:
-    import numpy as np
-
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the features of random crops for every training caption and epoch (feature cache)."""
+    import numpy as np
+
     from vsepp.data.tables import read_tables
     from vsepp.features.crops import CaptionCrops
     from vsepp.features.tape_writer import write_tape
@@ -25,19 +23,9 @@ def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "tape")
     _, captions = read_tables(inputs["captions"].parent)
     crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
-    trained = trained_captions(spec, inputs)[job.rows]
+    trained = np.flatnonzero(np.isin(captions["split"], spec.splits))
     write_tape(images, encoder, crops, trained, spec.epochs, out, job.state, device=device)
     return facts
-
-
-def trained_captions(spec: TapeSpec, inputs: Inputs) -> np.ndarray:
-    """Rows of the captions table `(n,)` that any run trains on."""
-    import numpy as np
-
-    from vsepp.data.tables import read_tables
-
-    _, captions = read_tables(inputs["captions"].parent)
-    return np.flatnonzero(np.isin(captions["split"], spec.splits))
 
 
 def name(spec: TapeSpec, inputs: Artefacts, label: str) -> str:
@@ -67,7 +55,6 @@ STEP = Step(
     components=lambda spec: [spec.encoder.component],
     name=name,
     reads={**READS, "captions": CAPTIONS},
-    rows=lambda spec, inputs: len(trained_captions(spec, inputs)),
     versioned=False,
     resumes=True,
     takes=("device", "device_share", "threads", "data_on"),

@@ -22,39 +22,12 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.data.tables import read_tables
 
     _, captions = read_tables(inputs["captions"].parent)
-    captions = captions.part(job.rows)
     tokenized = tokenize_captions(captions) if spec.kind == WORDS else None
-    if job.rows == slice(None):
-        vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
-        tokens = encode_captions(captions, vocabulary, tokenized)
-        vocabulary.write(out)
-        tokens.save(out)
-    else:
-        vocabulary = _shared_vocabulary(spec, inputs, job)
-        tokens = encode_captions(captions, vocabulary, tokenized)
-        tokens.save_shard(out)
+    vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
+    tokens = encode_captions(captions, vocabulary, tokenized)
+    vocabulary.write(out)
+    tokens.save(out)
     return {"words": len(vocabulary), "tokens": int(tokens.offsets[-1])}
-
-
-def rows(spec: VocabularySpec, inputs: Inputs) -> int:
-    """Captions of the corpus."""
-    from vsepp.data.tables import rows_in
-
-    return rows_in(inputs["captions"])
-
-
-def write_vocabulary(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> None:
-    """Write the vocabulary that all shards were encoded with."""
-    _shared_vocabulary(spec, inputs, job).write(out)
-
-
-def _shared_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary:
-    """The vocabulary of all shards: none of them has all the words."""
-    if vocabulary := _given_vocabulary(spec, inputs, job):
-        return vocabulary
-    raise VseppError(
-        "tokens: shards need a vocabulary of all captions; make one (vsepp make vocabulary) and give --vocabulary"
-    )
 
 
 def _given_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary | None:
@@ -96,6 +69,4 @@ STEP = Step(
     },
     known_raw=lambda spec, raw: raw,
     files=("tokens.npz", "vocabulary.json"),
-    rows=rows,
-    beside_shards=write_vocabulary,
 )

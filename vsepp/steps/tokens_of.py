@@ -13,5 +13,4 @@ STEP = replace(
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}/tokens",
     name=lambda spec, inputs, label: label,
-    rows=None,
 )

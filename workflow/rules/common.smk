@@ -130,10 +130,7 @@ def given(wildcards):
     options = [
         f"--{role.replace('_', '-')} {quote(str(path))}"
         for role, path in made.inputs.items()
-        if path not in made.parts
     ]
-    if made.parts:
-        options += ["--parts", *(quote(str(path)) for path in made.parts)]
     if made.raw:
         options += [
             "--raw",

@@ -29,31 +29,3 @@ rule evaluate:
     shell:
         "vsepp make evaluation --spec {params.spec:q} {params.given} --output {params.folder}"
         " --device-share {params.share} --threads {threads} > {log} 2>&1"
-
-
-# Of a corpus in shards the test images and captions are embedded by themselves, and ranked by several jobs, see shards.smk.
-rule embed:
-    input:
-        unpack(inputs),
-    output:
-        embeddings=f"{VARIANT}/embeddings/{{embeddings}}/embeddings.npz",
-        manifest=f"{VARIANT}/embeddings/{{embeddings}}/manifest.json",
-    log:
-        f"{LOGS}/{PLAN.variant}/embed/{{embeddings}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/embed/{{embeddings}}.tsv"
-    threads: model_threads
-    resources:
-        mem_mb=MEMORY,
-        gpu_part=gpu_parts,
-    params:
-        spec=spec,
-        code=code,
-        given=given,
-        share=lambda wildcards, output: gpu_share(wildcards),
-        folder=folder,
-    message:
-        "Embed {wildcards.embeddings} (log: {log})"
-    shell:
-        "vsepp make embeddings --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --device-share {params.share} --threads {threads} > {log} 2>&1"
