@@ -67,7 +67,9 @@ class EmbeddingScores(Blocks):
         module = components.load("similarity", embeddings.similarity.name)
         self.is_product = getattr(module, "INNER_PRODUCT", False)
         self.score = partial(module.score, options=components.options("similarity", embeddings.similarity))
-        if self.is_product:
+        # On a CPU a block rounds its own vectors: all of them in float64 would take twice the memory of the embeddings.
+        self.rounds_blocks = self.is_product and device is None
+        if self.is_product and device is not None:
             images, captions = on_grid(images), on_grid(captions)
         self.images, self.captions = self._put(images), self._put(captions)
         # A GPU loads four numbers of a row at once, aligned in memory: only every fourth row is summed alike.
@@ -90,7 +92,7 @@ class EmbeddingScores(Blocks):
     def block(self, images: slice, captions: slice) -> Any:
         """Scores of a range of images and a range of captions."""
         if self.is_product:
-            return self.images[images] @ self.captions[captions].T
+            return self._exact(self.images[images]) @ self._exact(self.captions[captions]).T
         columns = self._call(self.captions, np.arange(captions.start, captions.stop))
         whole, number = (len(columns), 1), captions.stop - captions.start
         rows = [self.score(self.xp.tile(image, whole), columns) for image in self.images[images]]
@@ -105,7 +107,11 @@ class EmbeddingScores(Blocks):
     def _call(self, vectors: Any, rows: np.ndarray) -> Any:
         """The vectors of one call: as many as a block has captions, the last vector repeated if there are fewer, each `spread` times."""
         places = np.minimum(np.arange(self.block_shape[1]), len(rows) - 1)
-        return vectors[self._put(rows[places.repeat(self.spread)])]
+        return self._exact(vectors[self._put(rows[places.repeat(self.spread)])])
+
+    def _exact(self, vectors: Any) -> Any:
+        """Some vectors as they are scored."""
+        return on_grid(vectors) if self.rounds_blocks else vectors
 
     def _put(self, array: np.ndarray) -> Any:
         return self.xp.asarray(array, device=self.device)
