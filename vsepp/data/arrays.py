@@ -15,8 +15,8 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from vsepp.data.containers import Container
-from vsepp.errors import VseppError, did_you_mean, refuse
-from vsepp.user_files import reading, require_file
+from vsepp.errors import VseppError, did_you_mean
+from vsepp.user_files import reading, require_file, shortly
 
 # Bytes of the longest header: numpy reads no longer one either.
 _LONGEST_HEADER = 10_000
@@ -83,12 +83,11 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
     require_file(path, expected)
     container = Container(path, f"{expected}, whole and as numpy.savez writes it")
     names = {member: member.removesuffix(".npy") for member in container.names}
-    unknown = [
-        f"{member}{did_you_mean(name, known)}"
-        for member, name in names.items()
-        if member != f"{name}.npy" or name not in known
-    ]
-    refuse(unknown, f"{path}: arrays of no known name", f"Expected {', '.join(known)}.")
+    for member, name in names.items():
+        if member != f"{name}.npy" or name not in known:
+            raise VseppError(
+                f"{path}: got {shortly(member)}, expected {', '.join(known)}{did_you_mean(name, known)}"
+            )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {name: _array(container.read(member, memory), f"{path}: {name}") for member, name in names.items()}
 

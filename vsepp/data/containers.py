@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
-from vsepp.user_files import reading, reason_of, require_file
+from vsepp.user_files import reading, reason_of, require_file, shortly
 
 EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
 LARGEST_MEMBER = 2 << 30
@@ -133,8 +133,9 @@ def _opened(path: Path, expected: str) -> zipfile.ZipFile:
     require_file(path, expected)
     with reading(path, expected):
         archive = zipfile.ZipFile(path)
-    repeated = [name for name, count in Counter(archive.namelist()).items() if count > 1]
-    refuse(repeated, f"{path}: members that have the name of another one", "Keep one of them.")
+    for name, count in Counter(archive.namelist()).items():
+        if count > 1:
+            raise VseppError(f"{path}: {count} members are named {shortly(name)}; keep one of them")
     return archive
 
 

@@ -48,7 +48,7 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     Raises
     ------
     VseppError
-        On anything wrong in the files, naming file and row; all problems of a kind in one message.
+        On anything wrong in the files, naming file and row; all missing photographs in one message.
     """
     raw = components.load("reader", spec.reader.name).read(spec)
     if not raw.images:
@@ -95,55 +95,45 @@ def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
 
 def _check_names(images: Sequence[CaptionedImage]) -> None:
     """Refuse paths that lead out of a container or that no table can hold."""
-    wrong = [f"{image.listed_in}: {shortly(image.path)}" for image in images if _NO_NAME.match(image.path)]
-    refuse(
-        wrong,
-        "Images whose path leads elsewhere or holds control characters",
-        "Paths must be relative to the folder or archive of the photographs.",
-    )
+    for image in images:
+        if _NO_NAME.match(image.path):
+            raise VseppError(
+                f"{image.listed_in}: the path {shortly(image.path)} leads elsewhere or holds control characters; expected one "
+                "relative to the folder or archive of the photographs"
+            )
 
 
 def _check_repeated(images: Sequence[CaptionedImage]) -> None:
     first: dict[str, CaptionedImage] = {}
-    repeated = []
     for image in images:
         other = first.setdefault(image.image_id, image)
         if other is not image:
-            repeated.append(
-                f"{image.image_id} ({other.split}, {other.listed_in}; {image.split}, {image.listed_in})"
+            raise VseppError(
+                f"{image.listed_in}: image {shortly(image.image_id)}, of {image.split}, is listed before, in {other.listed_in} for "
+                f"{other.split}; splits must be disjoint: list each image once"
             )
-    refuse(repeated, "Images listed twice", "Splits must be disjoint: list each image once.")
 
 
 def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
-    none = [f"{image.listed_in}: {image.path}" for image in images if not image.captions]
-    refuse(none, "Images without captions", "Caption them, or take them out of the split.")
-    if (wanted := spec.captions_per_image) is not None:
-        fewer = [_counted(image) for image in images if len(image.captions) < wanted]
-        refuse(fewer, f"Images with fewer than {wanted} captions", "Fix the files, or captions_per_image.")
-        if spec.surplus_captions == "error":
-            more = [_counted(image) for image in images if len(image.captions) > wanted]
-            refuse(
-                more,
-                f"Images with more than {wanted} captions",
-                "Fix the files, or set surplus_captions to drop to keep the first ones.",
-            )
-    empty, invalid = [], []
+    wanted = spec.captions_per_image
     for image in images:
+        where, count = f"{image.listed_in}: {shortly(image.path)}", len(image.captions)
+        if not count:
+            raise VseppError(f"{where} has no caption; caption it, or take it out of the split")
+        if wanted is not None and count < wanted:
+            raise VseppError(
+                f"{where} has {count} captions, expected {wanted}; fix the files, or captions_per_image"
+            )
+        if wanted is not None and count > wanted and spec.surplus_captions == "error":
+            raise VseppError(
+                f"{where} has {count} captions, expected {wanted}; fix the files, or set surplus_captions to drop to keep the first ones"
+            )
         for caption_id, text in image.captions:
-            where = f"{image.captions_in} {caption_id} ({image.path})"
-            if not isinstance(text, str):
-                invalid.append(f"{where}: {shortly(text)}")
-            elif not text.strip():
-                empty.append(where)
-            elif _HALF_PAIR.search(text) or "\0" in text:
-                invalid.append(f"{where}: {text[:40]!r}")
-    refuse(empty, "Empty captions", "Write them, or take the images out of the split.")
-    refuse(invalid, "Captions that are not UTF-8 text", "Fix the file.")
-
-
-def _counted(image: CaptionedImage) -> str:
-    return f"{image.listed_in}: {image.path} has {len(image.captions)}"
+            where = f"{image.captions_in} {caption_id} ({shortly(image.path)})"
+            if not isinstance(text, str) or _HALF_PAIR.search(text) or "\0" in text:
+                raise VseppError(f"{where}: got {shortly(text)}; expected UTF-8 text")
+            if not text.strip():
+                raise VseppError(f"{where}: an empty caption; write it, or take the image out of the split")
 
 
 def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
@@ -191,8 +181,10 @@ def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
     """Rows that are kept, in file order; and for each split in `spec.first_images`, how many images it keeps of how many."""
-    absent = sorted(set(spec.leave_out) - {image.image_id for image in images})
-    refuse(absent, f"corpus {spec.name}: leave_out names images that it does not have", "Give their ids.")
+    if absent := sorted(set(spec.leave_out) - {image.image_id for image in images}):
+        raise VseppError(
+            f"corpus {spec.name}: leave_out names {absent[0]}, which it does not have; give ids of images"
+        )
     seen: Counter[str] = Counter()
     kept = []
     for row, image in enumerate(images):

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.provenance.manifest import require_as_written
 from vsepp.runtime.files import whole_file
 from vsepp.user_files import reading
@@ -130,10 +130,7 @@ def _check(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
             f"{folder}: captions point at images {index.min()} to {index.max()}, but there are {len(images)}"
         )
     ids, times = np.unique(np.asarray(captions["caption_id"]), return_counts=True)
-    refuse(
-        [str(number) for number in ids[times > 1]],
-        f"{folder}: caption ids that occur more than once",
-        "Read the corpus again.",
-    )
+    if repeated := ids[times > 1].tolist():
+        raise VseppError(f"{folder}: caption id {repeated[0]} is there twice; read the corpus again")
     if not (np.asarray(images["split"])[index] == np.asarray(captions["split"])).all():
         raise VseppError(f"{folder}: captions in another split than their image; read the corpus again")

@@ -21,7 +21,7 @@ import numpy as np
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.features.resumable_array import npy_header
 from vsepp.provenance.space import check_space
 from vsepp.runtime.files import whole_file
@@ -138,13 +138,12 @@ def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
             )
         parts[prefix] = _Part(rows, len(members), step)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
-    found = list(images["member"])
-    wrong = [f"row {row}: {one!r}" for row, one in enumerate(found) if [one] != expected[row : row + 1]]
-    refuse(
-        wrong,
-        f"corpus {spec.name}: rows of the images table that are not in the order of the files",
-        "Run the step that reads the corpus again.",
-    )
+    for row, found in enumerate(images["member"]):
+        if [found] != expected[row : row + 1]:
+            raise VseppError(
+                f"corpus {spec.name}: row {row} of the images table, {found!r}, is not in the order of the files; run the step that "
+                "reads the corpus again"
+            )
     return parts
 
 
@@ -160,24 +159,27 @@ def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
     first = 0
     for block in part.rows.blocks(part.images * part.step, at_once * part.step):
         of_image = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
-        finite = np.isfinite(of_image).all(axis=(1, 2, 3))
-        refuse(
-            [f"row {first + part.step * image}" for image in np.flatnonzero(~finite)],
-            f"{part.rows.where}: rows that hold NaN or infinite values",
-            "The copy is damaged: fetch it again.",
-        )
-        equal = (of_image == of_image[:, :1]).all(axis=(1, 2, 3))
-        refuse(
-            [f"row {first + part.step * image} and those after it" for image in np.flatnonzero(~equal)],
-            f"{part.rows.where}: as many rows as captions, but an image's five rows differ",
-            "Expected five equal rows per image, or one row for five captions: fetch the folder again.",
-        )
-        if part.rows.vectors > 1:
-            empty = ~of_image[:, 0].any(axis=(1, 2))
-            refuse(
-                [f"row {first + part.step * image}" for image in np.flatnonzero(empty)],
-                f"{part.rows.where}: images without regions, whose {part.rows.vectors} vectors are all zeros",
-                "Expected vectors of each image: fetch the folder again, or extract them again.",
+        wrong = ~np.isfinite(of_image).all(axis=(1, 2, 3))
+        if wrong.any():
+            raise VseppError(
+                f"{_first_row(part, first, wrong)} holds NaN or infinite values; the copy is damaged: fetch it again"
+            )
+        wrong = np.logical_not((of_image == of_image[:, :1]).all(axis=(1, 2, 3)))
+        if wrong.any():
+            raise VseppError(
+                f"{_first_row(part, first, wrong)} and those after it differ, but there are as many rows as captions; expected five "
+                "equal rows per image, or one row for five captions: fetch the folder again"
+            )
+        wrong = np.logical_not(of_image[:, 0].any(axis=(1, 2)))
+        if part.rows.vectors > 1 and wrong.any():
+            raise VseppError(
+                f"{_first_row(part, first, wrong)} is of an image without regions: its {part.rows.vectors} vectors are all zeros; "
+                "fetch the folder again, or extract them again"
             )
         yield of_image[:, 0]
         first += len(block)
+
+
+def _first_row(part: _Part, first: int, wrong: np.ndarray) -> str:
+    """File and row of the first wrong image of a block that begins at row `first`."""
+    return f"{part.rows.where}: row {first + part.step * int(wrong.argmax())}"

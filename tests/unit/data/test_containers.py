@@ -202,5 +202,5 @@ def test_two_members_of_one_name_are_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as out, pytest.warns(UserWarning, match="Duplicate"):
         out.writestr("good.jpg", b"one")
         out.writestr("good.jpg", b"other")
-    with pytest.raises(VseppError, match=r"name of another one \(1 in all\): good\.jpg"):
+    with pytest.raises(VseppError, match=r"b\.zip: .*good\.jpg"):
         Container(tmp_path / "b.zip")

@@ -107,12 +107,12 @@ def test_an_image_without_regions_is_named_with_file_and_row(tmp_path):
         rows = np.load(path)
         rows[row] = 0
         np.save(path, rows)
-    with pytest.raises(VseppError, match=r"train_ims\.npy: images without .* 3 vectors .*\): row 2; row 6\."):
+    with pytest.raises(VseppError, match=r"train_ims\.npy: row 2 .* 3 vectors"):
         imported(spec, tmp_path)
     rows = precomp_features("train", shape=(3, 6))
     rows[2, 1:] = 0  # one vector is a region
     np.save(path.with_name("train_ims.npy"), rows)
-    with pytest.raises(VseppError, match=r"test_ims\.npy: images without regions.*\): row 5\."):
+    with pytest.raises(VseppError, match=r"test_ims\.npy: row 5 "):
         imported(spec, tmp_path)
 
 
@@ -146,7 +146,7 @@ def test_values_that_are_not_finite_are_named_with_file_and_row(tmp_path, value,
     rows = np.load(path)
     rows[row : row + (5 if prefix == "train" else 1), ..., 2] = value
     np.save(path, rows)
-    with pytest.raises(VseppError, match=rf"{path}: rows that hold NaN .*\(1 in all\): row {row}\."):
+    with pytest.raises(VseppError, match=rf"{path}: row {row} "):
         imported(spec, tmp_path)
     assert not list((tmp_path / "out").iterdir())
 
@@ -199,7 +199,7 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
     rows[7, 2] = np.nextafter(rows[7, 2], np.float32(2))
     rows[14] = 0
     np.save(path, rows)
-    with pytest.raises(VseppError, match=rf"{path}: .*\(2 in all\): row 5 and those after it; row 10 and"):
+    with pytest.raises(VseppError, match=rf"{path}: row 5 and those after it"):
         imported(spec, tmp_path)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, read_raw
 from vsepp.declared import SPLITS
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import LARGEST_TEXT
 
@@ -40,7 +40,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
     rows = csv.DictReader(io.StringIO(file.text(), newline=""), strict=True)
     captions: dict[str, list[Caption]] = {}
     first: dict[str, tuple[str, int]] = {}  # picture → its split and row
-    wrong, number = [], 0
+    number = 0
     try:
         columns = rows.fieldnames or ()
         if missing := [name for name in COLUMNS if name not in columns]:
@@ -53,18 +53,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
             name = (row["image"] or "").strip()
             split = (row["split"] or "").strip() if "split" in row else _drawn(name)
             if problem := _problem(row, name, split, *first.setdefault(name, (split, number))):
-                wrong.append(f"row {number}: {problem}")
-            else:
-                captions.setdefault(name, []).append(Caption(number, row["caption"]))
+                raise VseppError(f"{file.where}: row {number}: {problem}")
+            captions.setdefault(name, []).append(Caption(number, row["caption"]))
     except csv.Error as error:
         raise VseppError(
             f"{file.where}: row {number + 1}: {error}; look for a quote that is not closed"
         ) from error
-    refuse(
-        wrong,
-        f"{file.where}: rows that cannot be read",
-        f"Expected an image, a caption and one of {', '.join(SPLITS)}.",
-    )
     images = [
         CaptionedImage(
             image_id=str(PurePosixPath(name).with_suffix("")),
@@ -89,7 +83,7 @@ def _problem(row: dict[Any, Any], name: str, split: str, first_split: str, first
     if None in row.values():
         return "fewer cells than columns"
     if split not in SPLITS:
-        return f"split {split!r}"
+        return f"got split {split!r}; expected one of {', '.join(SPLITS)}"
     if split != first_split:
         return f"{name} is in {split}, but in row {first_row} in {first_split}"
     return None

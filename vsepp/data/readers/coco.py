@@ -7,7 +7,6 @@ Roles: `train_images` and `val_images` (folder or zip archive, the JPEGs directl
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from typing import Any, Literal
 from vsepp import components
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
 from vsepp.data.readers import karpathy
-from vsepp.errors import refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import shortly
 
@@ -48,36 +47,29 @@ def read(spec: CorpusSpec) -> RawCorpus:
         belongs to another image.
     """
     options = components.options("reader", spec.reader)
-    entries, where = karpathy.load(spec, "dataset_coco.json")
+    entries = karpathy.load(spec, "dataset_coco.json")
     annotations, files = {}, {}
     for name in ("train", "val"):
         annotations[name], files[name] = _annotations(spec, name)
     images: list[CaptionedImage] = []
-    misplaced, unknown, of_another = [], [], []
     for entry, cocoid in entries:
         part = _part(entry.path, cocoid)
         if part is None:
-            misplaced.append(f"{entry.listed_in}: {entry.path}, cocoid {shortly(cocoid)}")
-            continue
+            raise VseppError(
+                f"{entry.listed_in}: {shortly(entry.path)}, cocoid {shortly(cocoid)}: belongs to neither train2014 nor val2014, or "
+                "its file name is not that of its cocoid; expected COCO 2014"
+            )
         file, captions = files[part], []
         for sentid, _ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
             annotation = annotations[part].get(sentid)
-            if annotation is None:
-                unknown.append(f"sentid {sentid} of {entry.path} (not in {file})")
-            elif annotation["image_id"] != cocoid:
-                owner = annotation["image_id"]
-                of_another.append(f"sentid {sentid}: image {owner} in {file}, {cocoid} in the split file")
-            else:
-                captions.append(Caption(sentid, annotation["caption"]))
+            if annotation is None or annotation["image_id"] != cocoid:
+                found = f"is of image {annotation['image_id']}" if annotation else "is not there"
+                raise VseppError(
+                    f"{entry.listed_in}: sentid {sentid} {found} in {file}, expected image {cocoid}; fetch both releases again"
+                )
+            captions.append(Caption(sentid, annotation["caption"]))
         of_coco = {"image_id": str(cocoid), "container": f"{part}_images"}
         images.append(replace(entry, **of_coco, captions=tuple(captions), captions_in=f"{file}: annotation"))
-    refuse(
-        misplaced,
-        f"{where}: images that belong to neither train2014 nor val2014, or whose file name is not that of their cocoid",
-        "Expected COCO 2014.",
-    )
-    refuse(unknown, f"{where}: sentences that COCO does not have", "Fetch both releases again.")
-    refuse(of_another, f"{where}: annotations of another image", "Fetch both releases again.")
     annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
     return RawCorpus(images, sorted(annotated - {image.image_id for image in images}))
 
@@ -86,14 +78,14 @@ def _annotations(spec: CorpusSpec, part: str) -> tuple[dict[int, dict[str, Any]]
     """Annotations of a part by id, and the name of their file in messages."""
     file = read_raw(spec, f"{part}_captions", f"captions_{part}2014.json")
     document = file.json()
-    rows = list_of(document, "annotations", file.where)
-    malformed = [f"annotations[{row}]: {fault}" for row, one in enumerate(rows) if (fault := _fault(one))]
-    refuse(malformed, f"{file.where}: malformed annotations", "Is it a captions_*.json file?")
-    by_id = {annotation["id"]: annotation for annotation in rows}
-    if len(by_id) != len(rows):
-        counts = Counter(annotation["id"] for annotation in rows)
-        repeated = [f"id {number}" for number, count in counts.items() if count > 1]
-        refuse(repeated, f"{file.where}: annotation ids that occur more than once", "Fetch the file again.")
+    by_id: dict[int, dict[str, Any]] = {}
+    for row, annotation in enumerate(list_of(document, "annotations", file.where)):
+        if fault := _fault(annotation):
+            raise VseppError(f"{file.where}: annotations[{row}]: {fault}; is it a captions_*.json file?")
+        if by_id.setdefault(annotation["id"], annotation) is not annotation:
+            raise VseppError(
+                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file again"
+            )
     return by_id, file.where
 
 

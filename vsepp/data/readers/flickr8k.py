@@ -10,8 +10,9 @@ import re
 from pathlib import PurePosixPath
 
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, lines_of, read_raw
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
+from vsepp.user_files import shortly
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
 
@@ -38,14 +39,14 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     captions, where = _captions(spec)
     images: list[CaptionedImage] = []
-    unknown = []
     for split, list_name in LISTS.items():
         file = read_raw(spec, "text", list_name)
         for line, content in _lines(file.text()):
             name = content.strip()
             if name not in captions:
-                unknown.append(f"{file.where}: line {line}: {name}")
-                continue
+                raise VseppError(
+                    f"{file.where}: line {line}: {shortly(name)} has no caption in {where}; fix the list"
+                )
             images.append(
                 CaptionedImage(
                     image_id=PurePosixPath(name).stem,
@@ -57,7 +58,6 @@ def read(spec: CorpusSpec) -> RawCorpus:
                     captions_in=f"{where}: line",
                 )
             )
-    refuse(unknown, f"Photographs of a split list without captions in {where}", "Fix the list.")
     unlisted = sorted(captions.keys() - {image.path for image in images})
     return RawCorpus(images, unlisted)
 
@@ -66,24 +66,21 @@ def _captions(spec: CorpusSpec) -> tuple[dict[str, list[Caption]], str]:
     """Captions of each photograph in file order, and the name of their file in messages."""
     file = read_raw(spec, "text", CAPTIONS)
     captions: dict[str, list[Caption]] = {}
-    malformed, misnumbered = [], []
     if not file.data.endswith(b"\n"):
         raise VseppError(f"{file.where}: ends inside its last line, which is cut; fetch it again")
     for line, content in _lines(file.text()):
         row = _ROW.fullmatch(content)
         if row is None:
-            malformed.append(f"line {line}: {content[:60]!r}")
-            continue
+            raise VseppError(
+                f"{file.where}: line {line}: got {shortly(content)}; expected NAME.jpg#k, a tab and the caption"
+            )
         of_image = captions.setdefault(row["name"], [])
         if int(row["number"]) != len(of_image):
-            misnumbered.append(f"line {line}: {row['name']}#{row['number']}, expected #{len(of_image)}")
+            raise VseppError(
+                f"{file.where}: line {line}: got caption {row['number']} of {shortly(row['name'])}, expected {len(of_image)}: a "
+                "photograph's captions are numbered 0, 1, 2, … in this order; fetch the file again"
+            )
         of_image.append(Caption(line, row["text"]))
-    refuse(malformed, f"{file.where}: malformed lines", "Expected NAME.jpg#k, a tab and the caption.")
-    refuse(
-        misnumbered,
-        f"{file.where}: captions out of order, missing or there twice",
-        "A photograph's captions are numbered 0, 1, 2, … in this order: fetch the file again.",
-    )
     return captions, file.where
 
 

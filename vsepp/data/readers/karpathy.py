@@ -11,7 +11,7 @@ from typing import Any
 
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
 from vsepp.declared import SPLITS
-from vsepp.errors import refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 from vsepp.user_files import shortly
 
@@ -29,12 +29,12 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         If the file does not have the layout described above.
     """
-    entries, _ = load(spec, f"dataset_{spec.name}.json")
+    entries = load(spec, f"dataset_{spec.name}.json")
     return RawCorpus([image for image, _ in entries])
 
 
-def load(spec: CorpusSpec, member: str) -> tuple[list[tuple[CaptionedImage, Any]], str]:
-    """Images of the file `splits` with their `cocoid`, in file order, and the name of the file in messages.
+def load(spec: CorpusSpec, member: str) -> list[tuple[CaptionedImage, Any]]:
+    """Images of the file `splits` with their `cocoid`, in file order.
 
     Parameters
     ----------
@@ -50,20 +50,25 @@ def load(spec: CorpusSpec, member: str) -> tuple[list[tuple[CaptionedImage, Any]
     """
     file = read_raw(spec, "splits", member)
     document = file.json(_without_tokens)
-    entries, malformed, unknown = [], [], []
+    entries = []
+    owners: dict[int, str] = {}  # sentence id → its image
     for row, image in enumerate(list_of(document, "images", file.where)):
-        fault = _fault(image)
-        if fault:
-            malformed.append(f"images[{row}]: {fault}")
-            continue
-        entry = _captioned(image, f"{file.where}: images[{row}]", f"{file.where}: sentid")
+        where = f"{file.where}: images[{row}]"
+        if fault := _fault(image):
+            raise VseppError(f"{where}: {fault}; fetch the file again, or fix this entry")
+        entry = _captioned(image, where, f"{file.where}: sentid")
         if entry.split not in SPLITS:
-            unknown.append(f"images[{row}] ({entry.path}): {shortly(entry.split)}")
+            raise VseppError(
+                f"{where}: got split {shortly(entry.split)}; expected one of {', '.join(SPLITS)}"
+            )
+        for sentid, _ in entry.captions:
+            if sentid in owners:
+                raise VseppError(
+                    f"{where}: sentid {sentid} is there twice, of {shortly(owners[sentid])} too; each caption must have an id of its own"
+                )
+            owners[sentid] = entry.path
         entries.append((entry, image.get("cocoid")))
-    refuse(malformed, f"{file.where}: malformed entries", "Fetch the file again, or fix these entries.")
-    refuse(unknown, f"{file.where}: unknown splits", f"Expected one of {', '.join(SPLITS)}.")
-    _refuse_repeated_sentences([entry for entry, _ in entries], file.where)
-    return entries, file.where
+    return entries
 
 
 def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
@@ -109,19 +114,4 @@ def _captioned(image: dict[str, Any], listed_in: str, captions_in: str) -> Capti
         captions=tuple(Caption(sentid, raw[sentid]) for sentid in sentids),
         listed_in=listed_in,
         captions_in=captions_in,
-    )
-
-
-def _refuse_repeated_sentences(images: list[CaptionedImage], where: str) -> None:
-    first: dict[int, str] = {}
-    repeated = []
-    for image in images:
-        for sentid, _ in image.captions:
-            if sentid in first:
-                repeated.append(f"sentid {sentid} ({first[sentid]} and {image.path})")
-            first[sentid] = image.path
-    refuse(
-        repeated,
-        f"{where}: sentence ids that occur more than once",
-        "Each caption must have an id of its own.",
     )

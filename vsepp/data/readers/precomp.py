@@ -15,7 +15,7 @@ from dataclasses import replace
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, lines_of, read_raw
-from vsepp.errors import VseppError, refuse
+from vsepp.errors import VseppError
 from vsepp.spec import CorpusSpec
 
 CITATION = (
@@ -61,17 +61,19 @@ def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
     Raises
     ------
     VseppError
-        Naming all missing files of the folder, or arrays that are malformed or have rows of different shapes.
+        If a file is missing, or for arrays that are malformed or have rows of different shapes.
     """
     container = Container(role_path(spec, ROLE))
     kinds = ("ims.npy", "caps.txt")
     left_out = "test" if any(container.locate(f"testall_{kind}") for kind in kinds) else "testall"
     prefixes = [prefix for prefix in PREFIXES if prefix != left_out]
     wanted = [f"{prefix}_{kind}" for prefix in prefixes for kind in kinds]
-    found = {name: container.locate(name) for name in wanted}
-    missing = [name for name, member in found.items() if member is None]
-    refuse(missing, f"{container.path}: files are missing", f"Expected {', '.join(wanted)}.")
-    features = {prefix: NpyRows(container, str(found[f"{prefix}_ims.npy"])) for prefix in prefixes}
+    found = {}
+    for name in wanted:
+        if (member := container.locate(name)) is None:
+            raise VseppError(f"{container.path}: holds no {name}; expected {', '.join(wanted)}")
+        found[name] = member
+    features = {prefix: NpyRows(container, found[f"{prefix}_ims.npy"]) for prefix in prefixes}
     if len({rows.row_shape for rows in features.values()}) > 1:
         shapes = ", ".join(f"{rows.where} has {_times(rows.row_shape)}" for rows in features.values())
         raise VseppError(
@@ -126,24 +128,20 @@ def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
 def _named(images: list[CaptionedImage], file: RawFile) -> list[CaptionedImage]:
     """Images of a split, with ids from the file of the split's ids."""
     ids = [line.strip() for line in lines_of(file.text())]
-    blank = [f"line {row + 1}" for row, name in enumerate(ids) if not name]
-    refuse(blank, f"{file.where}: lines without an id", "Expected one id a line.")
+    if "" in ids:
+        raise VseppError(f"{file.where}: line {ids.index('') + 1}: is empty; expected one id a line")
     step, odd = divmod(len(ids), len(images))
     if odd or step not in (1, CAPTIONS_PER_IMAGE):
         raise VseppError(
             f"{file.where} has {len(ids)} ids; expected {len(images)}, one an image, or "
             f"{CAPTIONS_PER_IMAGE * len(images)}, one a caption; it is of another release: fetch the folder again"
         )
-    others = [
-        f"line {row + 1}: {name!r} after {ids[row - row % step]!r}"
-        for row, name in enumerate(ids)
-        if name != ids[row - row % step]
-    ]
-    refuse(
-        others,
-        f"{file.where}: as many ids as captions, but an image's five differ",
-        "Expected five equal lines an image: fetch the folder again.",
-    )
+    for row, name in enumerate(ids):
+        if name != (own := ids[row - row % step]):
+            raise VseppError(
+                f"{file.where}: line {row + 1}: got {name!r} after {own!r}, but there are as many ids as captions; expected five "
+                "equal lines an image: fetch the folder again"
+            )
     return [
         replace(image, image_id=name, listed_in=f"{file.where}: line {step * number + 1}")
         for number, (image, name) in enumerate(zip(images, ids[::step], strict=True))
