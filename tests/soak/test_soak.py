@@ -1,4 +1,4 @@
-"""Kills, full disks, folders that may not be written, a clock set back, two at once: the results equal a quiet run's.
+"""Kills, full disks, folders that may not be written, two at once: the results equal a quiet run's.
 
 The DAG is the preset `tiny` with few pictures: all kinds of steps, each in a second or two. How many kills is an environment
 variable, so that a short soak is one line: SOAK_KILLS=10 pytest -m soak -n 0.
@@ -29,7 +29,6 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 KILLS = int(os.environ.get("SOAK_KILLS", "100"))
 SEED = int(os.environ.get("SOAK_SEED", "13"))
 _, _, RC, FT = RUNS
-DAY = 86400
 # A checkpoint after each step, so that most kills of a training fall between two of them.
 SMALL = {
     "scenes": {"images": {"coco": {"train": 20, "restval": 10, "val": 10, "test": 20}}},
@@ -196,20 +195,3 @@ def test_a_folder_that_may_not_be_written_is_named_in_a_sentence(quiet, missing,
         folder.chmod(mode)
     project.run("reproduce_tables")
     assert differing(content(project), expected) == []
-
-
-def test_after_a_clock_was_set_back_the_files_ahead_are_told_and_can_be_dated_now(quiet):
-    """All was made a day ahead, by the times of the files."""
-    project, _, _ = quiet
-    project.run("reproduce_tables")
-    before = project.manifests()
-    for path in project.folder.rglob("*"):
-        status = path.lstat()
-        times = (status.st_atime_ns, status.st_mtime_ns + DAY * 10**9)
-        os.utime(path, ns=times, follow_symlinks=False)
-    ahead = r"\d+ files are dated ahead of this machine's clock, the first is \S+: "
-    assert re.search(ahead, project.run("reproduce_tables"))
-    folders = ("params", "resources", "results", "reports")
-    project.call("find", *folders, "-newermt", "now", "-exec", "touch", "-d", "1 minute ago", "{}", "+")
-    assert not re.search(ahead, project.run("reproduce_tables"))
-    assert project.remade(before) == set()

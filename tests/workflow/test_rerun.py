@@ -11,6 +11,7 @@ from processes import wait_until
 
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.protocols import evaluate
+from vsepp.provenance.manifest import MANIFEST
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -39,13 +40,19 @@ def test_a_change_of_one_run_reruns_it_and_what_depends_on_it(project):
     assert project.planned() == {"train": 1, "evaluate": 4, "report": 1}
 
 
-@pytest.mark.parametrize("deleted", [f"{REPORT}/claims.csv", f"{EVALUATION}/metrics.json"])
-def test_a_deleted_file_of_a_report_or_below_it_is_made_again(project, deleted):
-    file = project.folder / deleted
-    before = file.read_bytes()
-    file.unlink()
+def test_deleted_tables_and_figures_and_what_they_show_are_made_again(project):
+    report = project.folder / REPORT
+    tables = [report / "tables/table2.csv", report / "tables/table2.html", report / "figures/figure1.svg"]
+    metrics = project.folder / EVALUATION / "metrics.json"
+    before = {file: file.read_bytes() for file in (tables[0], tables[2], metrics)}
+    for file in tables:
+        file.unlink()
+        assert project.planned("reproduce_tables") == {"report": 1}
+    metrics.unlink()
+    assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
     project.run("reproduce_tables")
-    assert file.read_bytes() == before
+    assert {file: file.read_bytes() for file in before} == before
+    assert tables[1].is_file()
     assert project.planned("reproduce_tables") == {}
 
 
@@ -56,7 +63,8 @@ def test_an_edited_file_of_a_report_is_named_by_verify(project):
 
 
 def test_a_report_that_is_refused_leaves_the_last_one_and_is_made_once_it_can_be(project):
-    before = {path: path.read_bytes() for path in (project.folder / REPORT).rglob("*.html")}
+    report = project.folder / REPORT
+    before = {path: path.read_bytes() for path in report.rglob("*.*") if path.name != MANIFEST}
     template = project.folder / "reports/templates/table.html.j2"
     good = template.read_text()
     template.write_text(good + "{{ nothing }}")

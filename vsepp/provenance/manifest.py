@@ -22,8 +22,6 @@ from vsepp.user_files import json_of, require_file, text_of
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all other keys."""
-FILES = "files"
-"""Key of the facts: every file that a step wrote, where its outputs are folders whose files are asked for one by one."""
 CLOCKED = ("history.csv",)
 """Outputs that also record times, which differ between trainings of the same model: they are verified, but are not part of
 the artefact's digest."""

@@ -6,22 +6,19 @@ import json
 import logging
 import os
 import shutil
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import differing, value_digest
-from vsepp.provenance.manifest import FILES, MANIFEST, read_manifest
+from vsepp.provenance.manifest import MANIFEST
 from vsepp.runtime.files import partial_path, remove
 
 log = logging.getLogger("vsepp")
 RULE_SHELL = "VSEPP_RULE_SHELL"
 """Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
-# Clocks of machines that share a file system differ a little.
-_APART = 10**9
 
 
 @contextmanager
@@ -129,35 +126,3 @@ def _require_rule(output: Path) -> None:
         raise VseppError(
             f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same command again"
         )
-
-
-def withdraw(folder: Path) -> list[str]:
-    """Remove the manifest of an artefact with missing files: Snakemake, which asks for the manifest, makes the artefact again.
-
-    Returns
-    -------
-    list of str
-        The missing files, also in folders of the artefact.
-    """
-    if not (folder / MANIFEST).is_file():
-        return []
-    manifest = read_manifest(folder)
-    names = {*manifest["outputs"], *manifest["facts"].get(FILES, ())}
-    if missing := sorted(name for name in names if not (folder / name).exists()):
-        (folder / MANIFEST).unlink()
-    return missing
-
-
-def dated_ahead(made: Iterable[Path], read: Iterable[Path]) -> list[Path]:
-    """Files that are dated ahead of the clock: it was set back, or another machine with another clock made them.
-
-    Parameters
-    ----------
-    made
-        Folders of artefacts: what lies in them counts.
-    read
-        Files and folders themselves; a folder may hold a hundred thousand photographs.
-    """
-    files = {file for folder in made if folder.is_dir() for file in (folder, *folder.iterdir())}.union(read)
-    latest = time.time_ns() + _APART
-    return sorted(file for file in files if file.exists() and file.lstat().st_mtime_ns > latest)

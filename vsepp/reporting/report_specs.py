@@ -311,6 +311,16 @@ class ReportSpec:
     """(component, where it comes from) of what the models are made of."""
 
     @property
+    def files(self) -> list[str]:
+        """Files that the report has whatever came out, relative to its folder."""
+        tables = [f"tables/{table.id}.{suffix}" for table in self.tables for suffix in ("csv", "html", "tex")]
+        figures = [
+            f"figures/{figure.id}.{suffix}" for figure in self.figures for suffix in ("png", "svg", "pdf")
+        ]
+        models = dict.fromkeys(f"runs/{model.model}.html" for model in self.models)
+        return ["headline.txt", "claims.csv", "tables/tables.tex", *tables, *figures, *models]
+
+    @property
     def inputs(self) -> dict[str, Path]:
         """Role → what the report is made of: the paper's numbers, evaluations, histories, and data of figures."""
         inputs = {"published": Path(self.published)}

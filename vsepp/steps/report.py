@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
-from vsepp.provenance.manifest import FILES, MANIFEST, read_manifest
+from vsepp.provenance.manifest import MANIFEST, read_manifest
 from vsepp.reporting.report_specs import ReportSpec, TrainedSpec
 from vsepp.spec import from_dict
 
@@ -16,8 +16,7 @@ def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.reporting.pages import write_report
 
     print(write_report(spec, out, job.output, _by_other_code(spec.models)))
-    files = (path for path in out.rglob("*") if path.is_file())
-    return {FILES: sorted(path.relative_to(out).as_posix() for path in files)}
+    return {}
 
 
 def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]:

@@ -6,6 +6,7 @@ rule reproduce_tables:
         pages=[f"{made.folder}/index.html" for made in PLAN.of_kind("report").values()],
         # What is missing below a page is made again, and so is the page.
         made=of_phase("results"),
+        parts=parts_of_reports(),
     message:
         "Tables and figures are in {input.pages}"
 
@@ -49,5 +50,6 @@ rule all_models:
 rule all_results:
     input:
         made=of_phase("results"),
+        parts=parts_of_reports(),
     message:
         "Every run is evaluated"

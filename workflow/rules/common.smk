@@ -14,8 +14,7 @@ from vsepp.config.costs import costs_of, hours_of, read_rates
 from vsepp.config.files import with_types
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError, printable
-from vsepp.provenance.manifest import MANIFEST
-from vsepp.provenance.publish import RULE_SHELL, dated_ahead, withdraw
+from vsepp.provenance.publish import RULE_SHELL
 from vsepp.runtime.devices import visible_gpus
 from vsepp.runtime.progress import duration_text
 from vsepp.spec import to_json
@@ -38,25 +37,6 @@ try:
     PLAN = make_plan(PROJECT / "params", with_types(config))
 except VseppError as error:
     raise WorkflowError(printable(str(error))) from None
-
-MADE = [TEMPLATES, *(made.folder for made in PLAN.table.values())]
-READ = {
-    Path(path)
-    for made in PLAN.table.values()
-    for path in (*made.inputs.values(), *made.raw.values())
-}
-if AHEAD := dated_ahead(MADE, READ):
-    logger.warning(
-        f"{len(AHEAD)} files are dated ahead of this machine's clock, the first is {AHEAD[0]}: until it has caught up,"
-        " Snakemake fails jobs that read them, and may delete what they made. docs/running.md says how to date them now"
-    )
-
-# Of these, Snakemake knows the manifest alone. Not in a job of a cluster: there files of another node may be seen late.
-for made in PLAN.table.values() if workflow.is_main_process else ():
-    if MANIFEST in made.step.files and (missing := withdraw(made.folder)):
-        logger.warning(
-            f"{made.folder} is not whole any more, {', '.join(missing)} is gone"
-        )
 
 # A step whose shell was killed lives on; by this variable it knows that nobody waits for it any more.
 shell.prefix(f"set -euo pipefail; export {RULE_SHELL}=$$; ")
@@ -185,6 +165,12 @@ def of_phase(phase):
         if made.phase == phase and made.versioned
         for target in made.targets
     ]
+
+
+def parts_of_reports():
+    """The tables, figures and other files of each report."""
+    reports = PLAN.of_kind("report").values()
+    return [f"{made.folder}/{file}" for made in reports for file in made.spec.files]
 
 
 def ask_for_files():

@@ -1,8 +1,6 @@
 """Manifests record what an artefact was made from, and a mix-up is refused."""
 
-import os
 import threading
-import time
 
 import pytest
 from processes import wait_until
@@ -16,7 +14,7 @@ from vsepp.provenance.manifest import (
     require_intact,
     write_manifest,
 )
-from vsepp.provenance.publish import dated_ahead, state_folder
+from vsepp.provenance.publish import state_folder
 
 
 def make(folder, text, **inputs):
@@ -109,17 +107,3 @@ def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, c
     thread.join()
     assert order == [False], "the first one had finished, and nothing of it is left"
     assert "out: another process is making it; waiting until that has ended" in caplog.text
-
-
-def test_files_ahead_of_the_clock_are_found(tmp_path):
-    """The clock was set back after they were made."""
-    times = {"early": -3600, "late": 86400, "made/early": -3600, "made/late": 86400}
-    for name, seconds in times.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (time.time() + seconds,) * 2)
-    read = [tmp_path / name for name in ("early", "late", "gone")]
-    assert dated_ahead([tmp_path / "made", tmp_path / "none"], read) == [
-        tmp_path / "late",
-        tmp_path / "made/late",
-    ]
