@@ -8,12 +8,8 @@ from vsepp import __version__
 min_version("9.0")
 
 
-# Made of the Dockerfile, whose first lines say how; none was published. Only `--sdm apptainer` asks for it.
+# Made of the Dockerfile, whose first lines say how; none was published. Only `--sdm apptainer` asks for it, and the linter.
 container: f"vsepp-{__version__}.sif"
-
-
-# What `snakemake --report report.html` begins with.
-report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"

@@ -38,16 +38,6 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     assert f"vsepp record --drop {VSE0} --config preset=tiny" in page
     assert f"""'only=["{VSE0}"]'""" in page
 
-    copy = study / "reports/vsepp/tables/table2.csv"
-    copy.parent.mkdir(parents=True)
-    copy.write_text("of another report")
-    assert "1 files copied" in project.vsepp("record", "--pages")
-    assert copy.read_text() == before
-    table = project.folder / REPORT / "tables/table2.csv"
-    table.write_text("another")
-    assert "not kept: " in project.vsepp("record", "--pages", status=1)
-    assert copy.read_text() == before
-    table.write_text(before)
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)
     assert VSEPP in project.vsepp("models")

@@ -1,4 +1,4 @@
-"""What a user of the workflow sees: while it runs, at its end, after a failure, and in Snakemake's own report."""
+"""What a user of the workflow sees: while it runs, at its end, and after a failure."""
 
 import pytest
 from dag import RUNS, of
@@ -44,12 +44,3 @@ def test_a_job_that_fails_shows_its_log_and_what_does_not_depend_on_it_is_made(p
     assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
     # It goes on with what is left.
     assert project.planned(only=[VSE0], label="broken", runs=runs) == {"report": 1}
-
-
-def test_snakemakes_report_has_each_page_with_its_headline(project):
-    project.run("reproduce_tables", "--report", "report.html")
-    page = (project.folder / "report.html").read_text()
-    for name in ("tables and figures", "headline"):
-        assert f'"what": "{name}"' in page
-    for said in ("The page of", "from raw files to tables"):
-        assert said in page

@@ -47,7 +47,6 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
     )
-    parser.add_argument("--pages", action="store_true", help="copy the kept tables and figures anew")
     add_plan_options(parser)
 
 
@@ -94,9 +93,8 @@ def sync(given: argparse.Namespace) -> None:
 
 
 def record(given: argparse.Namespace) -> None:
-    """Record finished models that have no record; with `--pages`, copy the kept tables and figures of reports anew."""
-    from vsepp.provenance.studies import Study, is_of, read_results, tables_and_figures, write_study
-    from vsepp.provenance.verify import verify as verify_one
+    """Record finished models that have no record."""
+    from vsepp.provenance.studies import Study, is_of, read_results, write_study
     from vsepp.spec import seeded
 
     plan, waiting = plan_of(given), 0
@@ -122,10 +120,3 @@ def record(given: argparse.Namespace) -> None:
         f"{f'; {bytes_text(size)} in all' if size else ''}. "
         "Commit the folder: what has a record is not trained again"
     )
-    for paper, made in plan.of_kind("report").items() if given.pages else ():
-        kept = study.folder / "reports" / paper
-        if not kept.is_dir():
-            continue
-        if mismatch := verify_one(made, FileCache(DIGESTS)):
-            raise VseppError(f"not kept: {mismatch}")
-        print(f"{kept}: {len(tables_and_figures(made.folder, kept))} files copied from {made.folder}")

@@ -16,7 +16,7 @@ from typing import Any
 from vsepp.errors import VseppError
 from vsepp.provenance.digests import FileCache, path_digest, value_digest
 from vsepp.runtime.files import write_text
-from vsepp.runtime.progress import peak_memory
+from vsepp.runtime.progress import cpu_seconds, peak_memory
 from vsepp.user_files import json_of, require_file, text_of
 
 MANIFEST = "manifest.json"
@@ -63,7 +63,7 @@ def recorded(
     seed
         The seed, where the step has one.
     """
-    started = time.monotonic()
+    started, cpu_before = time.monotonic(), cpu_seconds()
     facts: dict[str, Any] = {}
     git = git_state()  # of the code that runs, whatever is checked out when it ends
     yield facts
@@ -89,6 +89,7 @@ def recorded(
             "cores": os.cpu_count(),
         },
         "wall_seconds": time.monotonic() - started,
+        "cpu_seconds": cpu_seconds() - cpu_before,
         "peak_memory_bytes": peak_memory(),
         "facts": facts,
     }

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.errors import VseppError, as_started
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
-from vsepp.runtime.files import csv_text, whole_file, write_arrays, write_text
+from vsepp.runtime.files import csv_text, write_arrays, write_text
 from vsepp.spec import EvaluationSpec, seeded, to_dict
 from vsepp.user_files import reading
 
@@ -309,22 +309,3 @@ def smallest(values: np.ndarray) -> np.ndarray:
 
 def _lines(values: Iterable[Any]) -> str:
     return "".join(json.dumps(value, separators=(",", ":")) + "\n" for value in values)
-
-
-def tables_and_figures(report: Path, kept: Path) -> list[Path]:
-    """Copy the kept files of a report anew: the files below `kept` that the report has under the same names.
-
-    Raises
-    ------
-    VseppError
-        If one of them is not in the report any more.
-    """
-    files = sorted(path.relative_to(kept) for path in kept.rglob("*") if path.is_file())
-    if gone := [file for file in files if not (report / file).is_file()]:
-        raise VseppError(
-            f"{report}: has no {gone[0]}, which {kept} keeps; delete the copy, or name the table or figure again"
-        )
-    for file in files:
-        with whole_file(kept / file) as partial:
-            partial.write_bytes((report / file).read_bytes())
-    return files

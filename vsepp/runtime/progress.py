@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import resource
 import sys
@@ -135,6 +136,11 @@ def peak_memory() -> int:
         if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
             return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def cpu_seconds() -> float:
+    """Seconds of processors that this process took since it was started, with its children that have ended."""
+    return sum(os.times()[:4])
 
 
 def bytes_text(count: float) -> str:

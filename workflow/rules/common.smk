@@ -45,7 +45,6 @@ RESULTS = str(PLAN.results)
 VARIANT = str(PLAN.variant_results)
 REPORTS = str(PLAN.reports)
 LOGS = f"{RESULTS}/logs"
-BENCHMARKS = f"{RESULTS}/benchmarks"
 RESOURCES = PLAN.parameters.preset.resources
 MEMORY = RESOURCES.memory_mb
 THREADS = RESOURCES.threads

@@ -6,8 +6,6 @@ rule download:
         file=f"{DOWNLOADS}/{{download}}",
     log:
         f"{LOGS}/download/{{download}}.log",
-    benchmark:
-        f"{BENCHMARKS}/download/{{download}}.tsv"
     priority: 100
     resources:
         mem_mb=300,
@@ -26,8 +24,6 @@ rule scenes:
         folder=directory("resources/scenes-{scenes}"),
     log:
         f"{LOGS}/scenes/{{scenes}}.log",
-    benchmark:
-        f"{BENCHMARKS}/scenes/{{scenes}}.tsv"
     threads: 2
     resources:
         mem_mb=800,
@@ -50,8 +46,6 @@ rule corpus:
         manifest=f"{RESULTS}/corpora/{{corpus}}/manifest.json",
     log:
         f"{LOGS}/corpus/{{corpus}}.log",
-    benchmark:
-        f"{BENCHMARKS}/corpus/{{corpus}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
@@ -78,8 +72,6 @@ rule tokens:
         manifest=f"{RESULTS}/tokens/{{tokens}}/manifest.json",
     log:
         f"{LOGS}/tokens/{{tokens}}.log",
-    benchmark:
-        f"{BENCHMARKS}/tokens/{{tokens}}.tsv"
     resources:
         mem_mb=1500,
     params:
@@ -103,8 +95,6 @@ rule store:
         manifest=f"{RESULTS}/stores/{{store}}/manifest.json",
     log:
         f"{LOGS}/store/{{store}}.log",
-    benchmark:
-        f"{BENCHMARKS}/store/{{store}}.tsv"
     threads: store_threads
     resources:
         mem_mb=1800,

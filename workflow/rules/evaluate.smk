@@ -11,8 +11,6 @@ rule evaluate:
         manifest=f"{VARIANT}/evaluations/{{evaluation}}/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/evaluate/{{evaluation}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/evaluate/{{evaluation}}.tsv"
     threads: model_threads
     resources:
         mem_mb=MEMORY,

@@ -7,8 +7,6 @@ rule pretrain:
         manifest=f"{RESULTS}/encoders/{{pretrained}}/manifest.json",
     log:
         f"{LOGS}/pretrain/{{pretrained}}.log",
-    benchmark:
-        f"{BENCHMARKS}/pretrain/{{pretrained}}.tsv"
     threads: 1
     resources:
         mem_mb=MEMORY,
@@ -32,8 +30,6 @@ rule import_encoder:
         manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
     log:
         f"{LOGS}/import_encoder/{{encoder}}.log",
-    benchmark:
-        f"{BENCHMARKS}/import_encoder/{{encoder}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
@@ -57,8 +53,6 @@ rule pictures:
         manifest=f"{RESULTS}/pictures/{{pictures}}/manifest.json",
     log:
         f"{LOGS}/pictures/{{pictures}}.log",
-    benchmark:
-        f"{BENCHMARKS}/pictures/{{pictures}}.tsv"
     resources:
         mem_mb=500,
     params:
@@ -81,8 +75,6 @@ rule features:
         manifest=f"{RESULTS}/features/{{features}}/manifest.json",
     log:
         f"{LOGS}/features/{{features}}.log",
-    benchmark:
-        f"{BENCHMARKS}/features/{{features}}.tsv"
     threads: THREADS
     resources:
         mem_mb=MEMORY,
@@ -109,8 +101,6 @@ rule caption_states:
         manifest=f"{RESULTS}/features/{{caption_states}}/manifest.json",
     log:
         f"{LOGS}/caption_states/{{caption_states}}.log",
-    benchmark:
-        f"{BENCHMARKS}/caption_states/{{caption_states}}.tsv"
     threads: THREADS
     resources:
         mem_mb=MEMORY,
@@ -135,8 +125,6 @@ rule published_features:
         manifest=f"{RESULTS}/features/{{published}}/manifest.json",
     log:
         f"{LOGS}/published_features/{{published}}.log",
-    benchmark:
-        f"{BENCHMARKS}/published_features/{{published}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
@@ -159,8 +147,6 @@ rule caption_vectors:
         manifest=f"{RESULTS}/features/{{vectors}}/manifest.json",
     log:
         f"{LOGS}/caption_vectors/{{vectors}}.log",
-    benchmark:
-        f"{BENCHMARKS}/caption_vectors/{{vectors}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
@@ -184,8 +170,6 @@ rule tape:
         ),
     log:
         f"{LOGS}/tape/{{tape}}.log",
-    benchmark:
-        f"{BENCHMARKS}/tape/{{tape}}.tsv"
     threads: THREADS
     resources:
         mem_mb=MEMORY,

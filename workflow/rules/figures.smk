@@ -7,8 +7,6 @@ rule figure_data:
         manifest=f"{VARIANT}/evaluations/figures/{{figure_data}}/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/figures/{{figure_data}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/figures/{{figure_data}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:

@@ -14,19 +14,10 @@ for paper, made in REPORTED.items():
         output:
             manifest=f"{REPORTS}/{{report}}/manifest.json",
             # Where a report is refused, the last one stays as it was.
-            index=update(
-                report(
-                    f"{REPORTS}/{{report}}/index.html",
-                    caption="../report/page.rst",
-                    category="{report}",
-                    labels={"what": "tables and figures"},
-                )
-            ),
+            index=update(f"{REPORTS}/{{report}}/index.html"),
             parts=[update(f"{REPORTS}/{{report}}/{file}") for file in made.spec.files],
         log:
             f"{LOGS}/{PLAN.variant}/report/{{report}}.log",
-        benchmark:
-            f"{BENCHMARKS}/{PLAN.variant}/report/{{report}}.tsv"
         wildcard_constraints:
             report=re.escape(paper),
         resources:

@@ -12,8 +12,6 @@ rule train:
         manifest=f"{VARIANT}/runs/{{run}}/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/train/{{run}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/train/{{run}}.tsv"
     threads: model_threads
     resources:
         mem_mb=MEMORY,
@@ -45,8 +43,6 @@ rule import_released:
         manifest=f"{VARIANT}/runs/{{released}}/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/import_released/{{released}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/import_released/{{released}}.tsv"
     resources:
         mem_mb=MEMORY,
     params:
@@ -68,7 +64,5 @@ use rule tokens as released_tokens with:
         manifest=f"{VARIANT}/runs/{{tokens_of}}/tokens/manifest.json",
     log:
         f"{LOGS}/{PLAN.variant}/released_tokens/{{tokens_of}}.log",
-    benchmark:
-        f"{BENCHMARKS}/{PLAN.variant}/released_tokens/{{tokens_of}}.tsv"
     message:
         "Tokens of {wildcards.tokens_of}: encode captions with the vocabulary it was trained with (log: {log})"

@@ -34,6 +34,7 @@ def test_a_manifest_records_inputs_outputs_seed_and_cost(tmp_path):
     assert (manifest["seed"], manifest["code_digest"], manifest["facts"]) == (7, "c", {"count": 3})
     assert manifest["peak_memory_bytes"] > 1e6
     assert manifest["wall_seconds"] >= 0
+    assert manifest["cpu_seconds"] >= 0
     assert {"commit", "dirty"} == set(manifest["git"])
 
 

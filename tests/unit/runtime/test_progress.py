@@ -44,3 +44,9 @@ def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
     assert first.startswith("a.zip: 3.00 GB of 4.00 GB, ")
     assert first.endswith("/s, about 0 s left")
     assert last.startswith("a.zip: 3.00 GB in 0.0 s, ")
+
+
+def test_seconds_of_processors_are_those_of_this_process_and_of_children_that_ended():
+    before = progress.cpu_seconds()
+    python("while sum(__import__('os').times()[:2]) < 0.3: pass")
+    assert progress.cpu_seconds() - before >= 0.3
