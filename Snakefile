@@ -32,7 +32,6 @@ rule all:
 
 onstart:
     ask_for_files()
-    tell_time()
 
 
 onsuccess:

@@ -134,11 +134,9 @@ def cases(device: str, tiny: bool) -> dict[str, Case]:
 def on_features(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
     """Steps that read features of fixed crops, the reference step, and trainings that share the machine."""
     variant = f"{dim}/{run.model.joint_dim}"
-    order = replace(run, model=replace(run.model, similarity=Component("order"), absolute=True))
     yield Case("reference-1c", variant, "pairs/s", reference_epoch, run, dim, **sizes)
     for precision in PRECISIONS[device]:
-        for what, spec in (("step-1c", run), ("step-order", order)):
-            yield Case(what, variant, "pairs/s", step, replace(spec, precision=precision), dim, **sizes)
+        yield Case("step-1c", variant, "pairs/s", step, replace(run, precision=precision), dim, **sizes)
     shared = replace(run, precision="fp32" if device == "cpu" else "bf16")
     for count in SHARING:
         set_up = partial(share, processes=count)

@@ -67,7 +67,6 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
 def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run."""
     from vsepp.config import make_plan
-    from vsepp.config.costs import needed_artefacts
 
     tuned, seeds = (TUNED[:1], SEEDS[:1]) if tiny else (TUNED, SEEDS)
     names = [name for run in tuned for name in (run.removesuffix("-ft"), run)]
@@ -78,7 +77,7 @@ def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     plan = make_plan(ROOT / "params", overrides)
     evaluations = [plan.table["evaluation", seeded(name, seed)] for seed in seeds for name in names]
     for artefact in dict.fromkeys(
-        needed for evaluation in evaluations for needed in needed_artefacts(plan, [evaluation])
+        needed for evaluation in evaluations for needed in plan.needed([evaluation])
     ):
         yield {
             "name": f"{artefact.kind} {artefact.name}",

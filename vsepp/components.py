@@ -10,7 +10,7 @@ What a component declares is read from its source without running it, so that pa
 - `class Options`: a frozen dataclass, each field with a default and a docstring below it. It may use
   the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.declared`, such as `PositiveFloat`;
 - `CITATION`: its source, as pages and model cards print it;
-- constants in capitals, such as `NEEDS` and `READS` of a loss, or `SIZES` of a family of image encoders.
+- constants in capitals, such as `NEEDS` and `READS` of a loss.
 """
 
 from __future__ import annotations

@@ -14,21 +14,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vsepp import __version__
-from vsepp.cli import ask, compare_models, estimate, evaluate, make, own, results, show
+from vsepp.cli import ask, compare_models, evaluate, make, own, results, show
 from vsepp.errors import VseppError, did_you_mean, printable
 from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
-    "look at runs and results": ("plan", "runs", "show", "models", "expected", "verify", "schema"),
+    "look at runs and results": ("runs", "show", "models", "expected", "verify", "schema"),
     "steps of the workflow": ("fetch", "make", "record", "sync"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\
 In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
-that are needed. `vsepp plan` estimates time and disk, `vsepp models` lists the
-trained models. `vsepp COMMAND -h` explains a command."""
+that are needed. `vsepp models` lists the trained models. `vsepp COMMAND -h` explains a command."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
@@ -38,7 +37,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.Argume
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="one of these:")
-    for module in (own, show, estimate, make, evaluate, compare_models, ask, results):
+    for module in (own, show, make, evaluate, compare_models, ask, results):
         module.add_steps(steps)
     parser.epilog = "\n\n".join([*_listed(steps.choices), _ENDS])
     return parser, steps.choices

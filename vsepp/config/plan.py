@@ -6,7 +6,7 @@ made them in their name, so that changed parameters make a new one and overwrite
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -94,6 +94,13 @@ class Plan:
     def behind(self, artefact: Artefact) -> Collection[Artefact]:
         """All artefacts that an artefact is made from, directly or indirectly."""
         return behind(artefact, self._by_folder).values()
+
+    def needed(self, ends: Iterable[Artefact] = ()) -> list[Artefact]:
+        """`ends`, by default the evaluations of all models, and all artefacts that they are made from."""
+        needed: set[Artefact] = set()
+        for end in ends or self.of_kind("evaluation").values():
+            needed |= {end, *self.behind(end)}
+        return [artefact for artefact in self.table.values() if artefact in needed]
 
     @cached_property
     def _by_folder(self) -> dict[Path, Artefact]:

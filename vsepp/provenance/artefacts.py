@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from vsepp.components import module_name
 from vsepp.provenance.digests import code_digest, value_digest
 from vsepp.spec import to_dict
-
-if TYPE_CHECKING:
-    from vsepp.spec import CorpusSpec
 
 PHASES = ("corpus", "features", "models", "results")
 """Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
@@ -26,15 +23,6 @@ class Role(NamedTuple):
     file: str = ""
     """Name of the artefact's file that is read in that role; empty: the folder."""
     optional: bool = False
-
-
-class Work(NamedTuple):
-    """A number of items of one kind of work, named as in `benchmarks/measure.py`."""
-
-    what: str
-    variant: str
-    precision: str
-    amount: int | None
 
 
 @dataclass
@@ -64,7 +52,7 @@ Run = Callable[[Any, Inputs, Path, Job], Facts]
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A kind of artefact and the step that makes it: its inputs, code, folder and size."""
+    """A kind of artefact and the step that makes it: its inputs, code and folder."""
 
     kind: str
     """`corpus`, `tokens`, `store`, `run`, ...: also the wildcard of its rule."""
@@ -100,12 +88,6 @@ class Step:
     """Fields of `Job` that the step takes from the command line."""
     published: Callable[[Path], None] = lambda _: None
     """Function to call with the folder once the results are in it."""
-    size: Callable[[Any, CorpusSpec | None], int | None] = lambda _spec, _corpus: 0
-    """Spec, corpus that it belongs to → bytes; 0 where they are too few to count, `None` where they are not known."""
-    work: Callable[[Any, CorpusSpec | None], Sequence[Work]] = lambda _spec, _corpus: ()
-    """Spec, corpus → the work of making it, as far as that is measured."""
-    label: Callable[[Any], str] | None = None
-    """Spec → short name beside the corpus's, for kinds that a plan lists one by one."""
 
     def file(self, role: str) -> str:
         """Name of the file that is read in a role; empty: the folder."""
@@ -119,7 +101,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Artefact:
-    """One row of the table that the rules, `verify`, `sync`, `plan` and the report look up."""
+    """One row of the table that the rules, `verify`, `sync` and the report look up."""
 
     step: Step
     name: str

@@ -1,4 +1,4 @@
-"""The steps, one module each: what is made, from what, how, and how large it is.
+"""The steps, one module each: what is made, from what, and how.
 
 A module below declares `STEP`; there is no list of steps.
 The rules of the workflow call `vsepp make KIND`. Declarations are read at every start, so a step imports the modules that it

@@ -47,6 +47,4 @@ STEP = Step(
     files=("states.npy",),
     resumes=True,
     takes=("device", "threads"),
-    size=lambda spec, corpus: None,
-    label=lambda spec: f"captions {spec.text.name}",
 )

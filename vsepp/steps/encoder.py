@@ -6,7 +6,6 @@ from pathlib import Path
 
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import EncoderSpec
-from vsepp.steps.sizes import encoder_size, product
 
 
 def run(spec: EncoderSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -31,5 +30,4 @@ STEP = Step(
     name=lambda spec, inputs, label: f"{spec.name}-{short_digest(spec)}",
     known_raw=lambda spec, raw: raw,
     files=("encoder.safetensors",),
-    size=lambda spec, corpus: product(encoder_size(spec)[1], 4),
 )

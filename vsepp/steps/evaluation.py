@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
-from vsepp.spec import CorpusSpec, EvaluationSpec, seeded
+from vsepp.spec import EvaluationSpec, seeded
 from vsepp.steps import released
 from vsepp.steps.making import take_machine
 from vsepp.steps.run import ENCODING
-from vsepp.steps.sizes import captions_of, images_of, product
 
 
 def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -39,13 +38,6 @@ def name(spec: EvaluationSpec, inputs: Artefacts, label: str) -> str:
     return seeded(spec.ensemble or spec.run.id, spec.run.init_seed)
 
 
-def size(spec: EvaluationSpec, corpus: CorpusSpec | None) -> int | None:
-    """Bytes of the embeddings."""
-    items = images_of(corpus, [spec.split]), captions_of(corpus, [spec.split])
-    dims = spec.run.model.joint_dim + (spec.second.model.joint_dim if spec.second else 0)
-    return product(None if None in items else sum(items), dims, 4)  # type: ignore[arg-type]
-
-
 STEP = Step(
     "evaluation",
     EvaluationSpec,
@@ -68,5 +60,4 @@ STEP = Step(
     files=("embeddings.npz", "metrics.json", "ranks.npz"),
     seed=lambda spec: spec.run.init_seed,
     takes=("device", "device_share", "threads"),
-    size=size,
 )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vsepp.declared import REGIONS
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
-from vsepp.spec import CorpusSpec, EncoderSpec, FeaturesSpec
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
+from vsepp.spec import EncoderSpec, FeaturesSpec
 from vsepp.steps.making import take_machine
-from vsepp.steps.sizes import encoder_pass, encoder_size, images_of, product
 
 READS = {"store": Role("folder of the image store"), "encoder": Role("folder of the encoder")}
 
@@ -48,18 +45,6 @@ def _images_as(spec: FeaturesSpec) -> str:
     return "grid" if spec.grid else spec.crop.kind
 
 
-def size(spec: FeaturesSpec, corpus: CorpusSpec | None) -> int | None:
-    """Bytes of all vectors; how many cells a grid has is not known before it is made."""
-    vectors = None if spec.grid else REGIONS if spec.crop.kind == "regions" else 1
-    return product(images_of(corpus), vectors, encoder_size(spec.encoder)[0], 4)
-
-
-def work(spec: FeaturesSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
-    """Crops through the encoder."""
-    crops = {"10C": 10, "regions": REGIONS}.get(spec.crop.kind, 1)
-    return [encoder_pass(spec.encoder, product(images_of(corpus), crops), spec.encoder.precision)]
-
-
 STEP = Step(
     "features",
     FeaturesSpec,
@@ -74,7 +59,4 @@ STEP = Step(
     files=("features.npy",),
     resumes=True,
     takes=("device", "device_share", "threads", "data_on"),
-    size=size,
-    work=work,
-    label=lambda spec: f"{spec.encoder.name} {_images_as(spec)}",
 )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step, short_digest
 from vsepp.spec import PretrainedSpec
-from vsepp.steps.sizes import encoder_size, product
 
 
 def run(spec: PretrainedSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -31,5 +30,4 @@ STEP = Step(
     files=("encoder.safetensors",),
     seed=lambda spec: spec.pretraining.seed,
     takes=("threads",),
-    size=lambda spec, corpus: product(encoder_size(spec.encoder)[1], 4),
 )

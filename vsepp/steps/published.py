@@ -39,6 +39,4 @@ STEP = Step(
     files=("features.npy",),
     takes=("threads",),
     # The number of features is unknown before they are read.
-    size=lambda spec, corpus: None,
-    label=lambda spec: "",
 )

@@ -9,7 +9,6 @@ from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import Facts, Inputs, Job, Step
 from vsepp.spec import RunSpec
 from vsepp.steps.run import FILES
-from vsepp.steps.sizes import model_numbers, product
 
 
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -40,5 +39,4 @@ STEP = Step(
     name=lambda spec, inputs, label: spec.seeded_id,
     known_raw=lambda spec, raw: raw,
     files=FILES,
-    size=lambda spec, corpus: product(model_numbers(spec), 4),
 )

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Facts, Inputs, Job, Role, Step, Work
-from vsepp.spec import CorpusSpec, RunSpec
+from vsepp.provenance.artefacts import Facts, Inputs, Job, Role, Step
+from vsepp.spec import RunSpec
 from vsepp.steps.making import take_machine
-from vsepp.steps.sizes import (
-    captions_of,
-    encoder_pass,
-    encoder_size,
-    model_numbers,
-    pairs_embedded,
-    product,
-    text_dims,
-)
 
 # Inputs that encoding a split reads besides the model.
 ENCODING = {
@@ -64,24 +55,6 @@ def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     return [*spec.components, *([spec.encoder.component] if runs_encoder else [])]
 
 
-def work(spec: RunSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
-    """All steps of the training; where it reads images, with its own passes of the encoder."""
-    if corpus is None:
-        return []
-    amount = product(pairs_embedded(spec, captions_of(corpus, spec.train_splits)), spec.schedule.epochs)
-    if spec.finetuned:
-        # Measured as whole steps, text encoder, loss and optimiser included.
-        return [Work("step-finetuned", spec.encoder.variant, spec.precision, amount)]
-    # Steps on 10C and RC features do what steps on 1C features do, in the same time.
-    similarity, dims = spec.model.similarity.name, text_dims(spec.model)
-    variant = f"{encoder_size(spec.encoder)[0] or '?'}/{dims[1] if dims else '?'}"
-    step = Work("step-1c" if similarity == "dot" else f"step-{similarity}", variant, spec.precision, amount)
-    if spec.reads not in ("inline", "live"):
-        return [step]
-    precision = spec.precision if spec.live_encoder else spec.encoder.precision
-    return [encoder_pass(spec.encoder, amount, precision), step]
-
-
 STEP = Step(
     "run",
     RunSpec,
@@ -104,6 +77,4 @@ STEP = Step(
     seed=lambda spec: spec.init_seed,
     resumes=True,
     takes=("device", "device_share", "threads", "data_on", "checkpoint_seconds"),
-    size=lambda spec, corpus: product(model_numbers(spec), 4),
-    work=work,
 )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step, Work
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Role, Step
 from vsepp.spec import CorpusSpec, StoreSpec, from_dict, with_files
 from vsepp.steps.corpus import SCENES
-from vsepp.steps.sizes import images_of, product
 
 IMAGES = Role("the table images.parquet of the corpus", "images.parquet")
-# Most photographs have this aspect; images that keep theirs are counted with it.
-_ASPECT = 4 / 3
 
 
 def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -39,22 +35,6 @@ def name(spec: StoreSpec, inputs: Artefacts, label: str) -> str:
     return f"{inputs['images'].name}-{spec.resize}{spec.side}{turned}"
 
 
-def size(spec: StoreSpec, corpus: CorpusSpec | None) -> int | None:
-    """Bytes of all pixels."""
-    area = spec.side**2 if spec.resize == "squash" else round(spec.side**2 * _ASPECT)
-    return product(images_of(corpus), area, 3)
-
-
-def work(spec: StoreSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
-    """Images to decode."""
-    return [Work("store", str(spec.side), "fp32", images_of(corpus))]
-
-
-def label(spec: StoreSpec) -> str:
-    """Side of the images, and whether they keep their aspect."""
-    return f"{spec.side} pixels{'' if spec.resize == 'squash' else ', aspect kept'}"
-
-
 STEP = Step(
     "store",
     StoreSpec,
@@ -70,7 +50,4 @@ STEP = Step(
     versioned=False,
     resumes=True,
     takes=("threads",),
-    size=size,
-    work=work,
-    label=label,
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, Work, short_digest
-from vsepp.spec import CorpusSpec, TapeSpec
+from vsepp.provenance.artefacts import Artefacts, Facts, Inputs, Job, Step, short_digest
+from vsepp.spec import TapeSpec
 from vsepp.steps.features import READS, open_pass
-from vsepp.steps.sizes import captions_of, encoder_pass, encoder_size, product
 from vsepp.steps.tokens import CAPTIONS
 
 
@@ -34,16 +32,6 @@ def name(spec: TapeSpec, inputs: Artefacts, label: str) -> str:
     return f"{inputs['store'].name}-{inputs['encoder'].name}-{short_digest(spec.crop)}-{drawn}"
 
 
-def crops_in(spec: TapeSpec, corpus: CorpusSpec | None) -> int | None:
-    """Crops in all epochs."""
-    return product(captions_of(corpus, spec.splits), spec.epochs)
-
-
-def work(spec: TapeSpec, corpus: CorpusSpec | None) -> Sequence[Work]:
-    """Crops through the encoder."""
-    return [encoder_pass(spec.encoder, crops_in(spec, corpus), spec.encoder.precision)]
-
-
 STEP = Step(
     "tape",
     TapeSpec,
@@ -58,7 +46,4 @@ STEP = Step(
     versioned=False,
     resumes=True,
     takes=("device", "device_share", "threads", "data_on"),
-    size=lambda spec, corpus: product(crops_in(spec, corpus), encoder_size(spec.encoder)[0], 2),
-    work=work,
-    label=lambda spec: f"{spec.encoder.name} {spec.crop.kind}",
 )

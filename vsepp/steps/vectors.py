@@ -31,5 +31,4 @@ STEP = Step(
     name=lambda spec, inputs, label: f"{inputs['captions'].name}-captions-{spec.encoder}",
     reads={"captions": CAPTIONS},
     files=("vectors.npz",),
-    label=lambda spec: f"captions {spec.encoder}",
 )

@@ -10,13 +10,11 @@ from shlex import quote
 from snakemake.exceptions import WorkflowError
 
 from vsepp.config import make_plan
-from vsepp.config.costs import costs_of, hours_of, read_rates
 from vsepp.config.files import with_types
 from vsepp.config.plan import DOWNLOADS
 from vsepp.errors import VseppError, printable
 from vsepp.provenance.publish import RULE_SHELL
 from vsepp.runtime.devices import visible_gpus
-from vsepp.runtime.progress import duration_text
 from vsepp.spec import to_json
 from vsepp.steps import STEPS
 
@@ -26,7 +24,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(workflow.basedir))
 TEMPLATES = PROJECT / "reports" / "templates"
-RATES = PROJECT / "benchmarks" / "results.csv"
 
 try:
     os.makedirs(".snakemake", exist_ok=True)
@@ -177,25 +174,6 @@ def ask_for_files():
     for file in PLAN.downloads.values():
         if not file.spec.mirrors and not file.path.exists():
             logger.warning(f"{file.spec.file} is not there. {file.spec.instructions}")
-
-
-def tell_time():
-    """Say what the jobs take where such a device was measured."""
-    rates = read_rates(RATES) if RATES.is_file() else {}
-    measured = [name for name in rates if name.startswith("cpu") == (not GPUS)]
-    todo = {tuple(job.wildcards.items()) for job in workflow.dag.needrun_jobs()}
-    costs = [
-        cost
-        for cost in costs_of(PLAN)
-        if ((cost.artefact.kind, cost.artefact.name),) in todo
-    ]
-    for device in measured[-1:]:
-        seconds = 3600 * hours_of(costs, rates[device])["hours"]
-        if seconds >= 60:
-            logger.info(
-                f"This takes {duration_text(seconds)} by the rates of {device}; validations, evaluations and starts of processes"
-                " come on top"
-            )
 
 
 def announce():

@@ -78,7 +78,7 @@ def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_pa
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("command", ["runs", "models", "plan", "show x", "verify", "sync"])
+@pytest.mark.parametrize("command", ["runs", "models", "show x", "verify", "sync"])
 def test_outside_the_projects_folder_one_sentence_says_where_to_go(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(command.split()) == 1

@@ -17,7 +17,6 @@ from plans import PARAMS, over, plan
 from processes import wait_until
 
 from vsepp.cli import main
-from vsepp.config.costs import needed_artefacts
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
@@ -53,7 +52,7 @@ def made(tmp_path_factory):
     """A folder with all that two runs on two corpora read; only the first one is trained and evaluated."""
     folder = tmp_path_factory.mktemp("made")
     with chdir(folder):
-        for artefact in needed_artefacts(plan(**OVERRIDES)):
+        for artefact in plan(**OVERRIDES).needed():
             if not artefact.name.startswith(OTHER):
                 make(artefact)
     return folder
@@ -69,7 +68,7 @@ def read(made, monkeypatch):
 
 def test_what_steps_leave_verifies(made, monkeypatch):
     monkeypatch.chdir(made)
-    needed = needed_artefacts(plan(**OVERRIDES))
+    needed = plan(**OVERRIDES).needed()
     kinds = {a.kind for a in needed if verify(a, FileCache(Path("known.json"))) is None}
     assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
 

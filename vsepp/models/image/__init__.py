@@ -6,7 +6,5 @@ A family is a module with
 - `build(name, input_size, options) -> CutNetwork`: one of its networks with random weights, drawn under torch's seed,
   for inputs of `input_size` pixels; see `vsepp.models.encoder`;
 - optionally `published(name, weights, input_size, options) -> CutNetwork`, if there are published weights;
-- optionally `SIZES`: name → D_φ and the number of weights, including batch normalisation, from which `vsepp plan`
-  estimates costs;
 - optionally `Options`, a frozen dataclass, and `CITATION`.
 """

@@ -19,7 +19,6 @@ from vsepp.models.encoder import CutNetwork
 
 CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"
 
-SIZES = {"efficientnet_lite0": (1280, 3_413_073), "efficientnet_lite2": (1280, 4_869_232)}
 DIM = 1280
 
 

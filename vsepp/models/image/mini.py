@@ -13,7 +13,6 @@ from torch import nn
 
 from vsepp.models.encoder import CutNetwork
 
-SIZES = {"vgg_mini": (128, 137_040), "resnet_mini": (128, 309_756)}
 DIM = 128
 # VGG19 drops half of its 4,096 units; half of 128 units would be too few to learn surfaces and tones.
 DROPOUT = 0.1

@@ -20,13 +20,6 @@ CITATION = (
     "Simonyan and Zisserman, 2015: Very deep convolutional networks for large-scale image recognition (VGG); "
     "He, Zhang, Ren and Sun, 2016: Deep residual learning for image recognition (ResNet); weights of torchvision"
 )
-SIZES = {
-    "resnet152": (2048, 58_295_387),
-    "resnext101_32x8d": (2048, 86_945_320),
-    "vgg19": (4096, 139_570_240),
-    "vit_b_16": (768, 85_798_656),
-}
-
 _AUXILIARY = ("aux1.", "aux2.", "AuxLogits.")
 
 

@@ -11,7 +11,6 @@ from torchvision.models.vision_transformer import ConvStemConfig, VisionTransfor
 from vsepp.models.encoder import CutNetwork
 from vsepp.models.image.torchvision import cut
 
-SIZES = {"vit_mini": (128, 300_915)}
 _PATCH = 8
 _STEM = (16, 32, 64)
 
