@@ -28,8 +28,6 @@ MORE = {
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
     "record": "[Records](records.md)",
-    "accept": "[Other code, the same results](versions.md#other-code-the-same-results)",
-    "sync": "[Versions of results](versions.md#get-a-colleagues-models)",
 }
 """Command → the page that explains it."""
 

@@ -195,7 +195,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     if corpus is None:
         raise VseppError(
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again "
-            f"({as_started()}snakemake --cores all) or get it ({as_started()}vsepp sync)"
+            f"({as_started()}snakemake --cores all) or get it ({as_started()}dvc pull)"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
     embeddings = Embeddings.load(evaluated / "embeddings.npz")

@@ -43,29 +43,21 @@ def test_a_cache_of_links_gives_results_new_times_and_the_pinned_one_does_not(pr
 
     def times_around_a_forced_phase():
         before = model.stat().st_mtime_ns
-        done = project.call("dvc", "repro", "--force", "--single-item", "models", check=False)
-        return before, model.stat().st_mtime_ns, done.stdout
+        project.call("dvc", "repro", "--force", "--single-item", "models")
+        return before, model.stat().st_mtime_ns
 
-    before, after, _ = times_around_a_forced_phase()
+    before, after = times_around_a_forced_phase()
     assert before == after, "with the cache that .dvc/config pins"
     project.call("dvc", "config", "--local", "cache.type", "hardlink")
     project.call("dvc", "checkout", "--relink")
     assert model.stat().st_nlink == 2
-    before, after, output = times_around_a_forced_phase()
+    before, after = times_around_a_forced_phase()
     assert after > before, "without the pin"
-    assert "cache.type is hardlink, expected only reflink and copy" in output
-    assert "failed to reproduce 'models'" in output
 
 
-def test_the_project_pins_its_cache_and_another_is_refused_with_the_command_that_mends_it(project):
+def test_the_project_pins_its_cache(project):
     assert project.said("dvc", "config", "cache.type").strip() == "reflink,copy"
     assert (ROOT / ".dvc/config").read_text() == (project.folder / ".dvc/config").read_text()
-    project.call("dvc", "config", "--local", "cache.type", "reflink,hardlink,copy")
-    for command in (["verify", "--phase", "corpus"], ["sync"]):
-        said = project.refusal("vsepp", *command)
-        assert ".dvc/config.local: cache.type is " in said
-    project.call("bash", "-c", said.split("Change it: ")[1].strip())
-    project.call("vsepp", "verify", "--phase", "corpus")
 
 
 def test_results_of_another_commit_are_refused_where_times_would_let_them_pass(project):

@@ -13,6 +13,8 @@ import pytest
 from dag import ROOT, RUNS, Project, of
 from processes import wait_until
 
+from vsepp.provenance.manifest import read_manifest, uncommitted_steps
+
 pytestmark = [pytest.mark.dvc, pytest.mark.whole]
 DOCUMENT = ROOT / "docs" / "versions.md"
 
@@ -58,9 +60,14 @@ class User:
         """Folders of what the scenario made or made again."""
         return self.project.remade(self.before)
 
-    def models(self):
-        """What `vsepp models` lists."""
-        return json.loads(self.call("vsepp", "models", "--json"))
+    def trained(self):
+        """Run → its trained seeds, as `vsepp runs` lists them."""
+        return trained_seeds(self.call("vsepp", "runs"))
+
+    def get(self):
+        """Pull, verify and touch, as the page says it."""
+        blocks = SCENARIOS["Back to an old version and forward again"]
+        self.call("bash", "-euo", "pipefail", "-c", blocks[0].partition("git checkout main\n")[2])
 
     def is_settled(self):
         """Whether nothing is left to do for git and DVC."""
@@ -69,6 +76,14 @@ class User:
     def commit_results(self):
         """What the page does elsewhere with a new version, in one line."""
         self.call("git", "commit", "--quiet", "--message", "Results", "dvc.lock")
+
+
+def trained_seeds(listed):
+    """Run → its trained seeds, in what `vsepp runs` says."""
+    head, *lines = listed.splitlines()
+    column = head.index("trained seeds")
+    rows = {line.split()[0]: line[column:].split("  ")[0] for line in lines[: lines.index("")]}
+    return {run: seeds for run, seeds in rows.items() if seeds != "–"}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +131,7 @@ def versioned(user):
 def one_run_changed(user):
     assert re.search(r"^train +1$", user.said[0], re.MULTILINE), user.said[0]
     assert user.remade() == {*of(VSE0), PAGE}
-    assert not any(model["commit"].endswith("+") for model in user.models())  # made by committed code
+    assert not uncommitted_steps(read_manifest(user.project.model()))
     assert user.is_settled()
     assert user.project.planned() == {}, "what DVC made is done for Snakemake"
 
@@ -144,7 +159,7 @@ def compared(user):
 
 def fetched(user):
     clone = Project(user.project.folder.parent / "clone")
-    assert VSEPP in user.said[0]
+    assert trained_seeds(user.said[0][user.said[0].index("run  ") :]) == dict.fromkeys(RUNS, "0")
     assert clone.planned() == {}
     clone.edit(ENTRIES, f"{VSEPP}: {{base: vsepp,", f"{VSEPP}: {{base: vsepp, loss: {{margin: 0.3}},")
     assert clone.trained() == {VSEPP}
@@ -180,8 +195,8 @@ def switched(user):
 
 def tried(user):
     assert "rsum" in user.said[0]
-    assert "uncommitted changes" in user.said[0].splitlines()[-1]  # the mark of what no commit has
-    assert {(model["run"], model["seed"]) for model in user.models()} == {(run, 0) for run in RUNS}
+    assert trained_seeds(user.said[0][user.said[0].index("run  ") :]) == {VSE0: "1"}
+    assert user.trained() == dict.fromkeys(RUNS, "0")
     assert "second-seed" in user.call("git", "branch")
     assert "other-seed" not in user.call("dvc", "exp", "list")
     assert user.is_settled()
@@ -251,12 +266,12 @@ def freed(user):
     folder = user.project.folder
     assert "Removed" in user.said[0]
     assert not user.remade()
-    assert (folder / "results/tiny/stores").is_dir() and not (folder / "results/tiny/tapes").exists()
+    assert not (folder / "results/tiny/stores").exists() and not (folder / "results/tiny/tapes").exists()
     assert user.is_settled() and user.project.planned() == {}
     for branch, seed in {"second-seed": 1, "released-code": 0}.items():
         user.call("git", "checkout", "--quiet", branch)
-        user.call("vsepp", "sync")
-        assert {(model["run"], model["seed"]) for model in user.models()} == {(VSE0, seed)}
+        user.get()
+        assert user.trained() == {VSE0: str(seed)}
         assert user.is_settled()
 
 
@@ -265,7 +280,7 @@ CHECKS = {
     "Change one run": one_run_changed,
     "After an edit that changes no number": kept,
     "Compare two versions": compared,
-    "Get a colleague's models": fetched,
+    "Get a colleague's results": fetched,
     "Back to an old version and forward again": went_back_and_forward,
     "Another preset or fidelity": switched,
     "Try a value": tried,

@@ -21,13 +21,14 @@ from vsepp.runtime.progress import configure_logging
 
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
-    "look at runs and results": ("runs", "show", "models", "expected", "verify", "schema"),
-    "steps of the workflow": ("fetch", "make", "record", "sync"),
+    "look at runs and results": ("runs", "show", "expected", "verify", "schema"),
+    "steps of the workflow": ("fetch", "make", "record"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _ENDS = """\
 In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
-that are needed. `vsepp models` lists the trained models. `vsepp COMMAND -h` explains a command."""
+that are needed. `vsepp runs` lists the runs and which are trained. `vsepp COMMAND -h` explains
+a command."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:

@@ -1,4 +1,4 @@
-"""Check results against the parameters and code, record them, and get the results of a commit."""
+"""Check results against the parameters, and record them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.cli.common import add_params, add_step
-from vsepp.cli.show import add_plan_options, config_option, plan_of, require_params
+from vsepp.cli.common import add_step
+from vsepp.cli.show import add_plan_options, config_option, plan_of
 from vsepp.errors import VseppError
 from vsepp.provenance.artefacts import PHASES
 from vsepp.provenance.digests import DIGESTS, FileCache
@@ -20,24 +20,11 @@ if TYPE_CHECKING:
 
 
 def add_steps(steps: Any) -> None:
-    """Add `verify`, `sync` and `record`."""
+    """Add `verify` and `record`."""
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
     parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
     parser.add_argument("--full", action="store_true", help="read every file again, unchanged or not")
     add_plan_options(parser)
-
-    parser = add_step(
-        steps,
-        "sync",
-        sync,
-        "get the results of the checked-out commit, verify them, and tell Snakemake that they are done",
-    )
-    parser.add_argument("--remote", metavar="NAME", help="DVC remote, instead of the default one")
-    parser.add_argument(
-        "--force", action="store_true", help="overwrite unversioned results here, such as an unfinished run"
-    )
-    parser.add_argument("--jobs", type=int, metavar="N", help="files that are fetched at a time")
-    add_params(parser)
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
     parser = add_step(steps, "record", record, what)
@@ -52,13 +39,15 @@ def add_steps(steps: Any) -> None:
 
 def verify(given: argparse.Namespace) -> None:
     """Verify the plan's artefacts; what other code made is printed, and every mismatch before the command fails."""
-    from vsepp.config.versions import require_versionable
     from vsepp.provenance.verify import verify_all
 
     started = time.monotonic()
     plan = plan_of(given)
-    if given.phase:
-        require_versionable(plan)
+    if given.phase and plan.variant != plan.parameters.settings.fidelity:
+        raise VseppError(
+            f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
+            "null, or make this variant with Snakemake alone"
+        )
     known = FileCache(DIGESTS, forget=given.full)
     verified, mismatches, other_code = verify_all(plan.table.values(), known, given.phase)
     for line in other_code:
@@ -76,20 +65,6 @@ def verify(given: argparse.Namespace) -> None:
 
 def _name(plan: Plan) -> str:
     return f"preset {plan.preset}, variant {plan.variant}"
-
-
-def sync(given: argparse.Namespace) -> None:
-    """Fetch, verify and touch."""
-    from vsepp.config import make_plan
-    from vsepp.config.versions import sync as sync_results
-
-    require_params(given.params)
-    plan = make_plan(given.params)
-    verified = sync_results(plan, remote=given.remote, force=given.force, jobs=given.jobs)
-    from vsepp.reporting.pages import write_entry
-
-    write_entry(plan.reports.absolute().parent)
-    print(f"{verified} artefacts fetched and verified; the pages are below {plan.reports}/")
 
 
 def record(given: argparse.Namespace) -> None:

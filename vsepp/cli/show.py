@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.cli.common import add_params, add_step
-from vsepp.errors import VseppError, as_started, did_you_mean
+from vsepp.errors import VseppError, did_you_mean
+from vsepp.provenance.manifest import MANIFEST, read_manifest
 from vsepp.runtime.progress import table
+from vsepp.spec import seeded
 
 if TYPE_CHECKING:
     from vsepp.config import Plan
+    from vsepp.provenance.artefacts import Artefact
 
 
 def add_steps(steps: Any) -> None:
-    """Add `runs`, `show`, `schema` and `models`."""
-    parser = add_step(steps, "runs", runs, "list a preset's runs and the rows of tables that they fill")
+    """Add `runs`, `show` and `schema`."""
+    parser = add_step(
+        steps, "runs", runs, "list a preset's runs, the rows of tables that they fill, and which are trained"
+    )
     add_plan_options(parser)
 
     parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
@@ -29,10 +34,6 @@ def add_steps(steps: Any) -> None:
 
     parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
     parser.add_argument("--output", type=Path, help="write it to this file instead")
-
-    parser = add_step(steps, "models", models, "list the trained models here, with recalls and digests")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    add_plan_options(parser)
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -110,24 +111,42 @@ def _value(text: str) -> Any:
 
 
 def runs(given: argparse.Namespace) -> None:
-    """List runs in the order of the papers: id, system, data, training set, encoder, rows of the papers."""
+    """List runs in the order of the papers: id, system, data, training set, encoder, trained seeds, rows of the papers."""
     plan = plan_of(given)
     parameters = plan.parameters
     feeds: dict[str, list[str]] = {}
     for paper in parameters.papers.values():
         for row, (run, protocol) in parameters.feeders(paper).items():
             feeds.setdefault(run, []).append(f"{paper.name} {row} ({protocol})")
-    rows = [["run", "system", "data", "training set", "encoder", "fills row (protocol)"]]
+    rows = [["run", "system", "data", "training set", "encoder", "trained seeds", "fills row (protocol)"]]
     for name in parameters.runs:
         spec = plan.models[name].spec
         trainset = f"{spec.trainset}{'+rV' if spec.restval else ''}{' FT' if spec.finetuned else ''}"
         filled = ", ".join(feeds.get(name, []))
-        rows.append([name, spec.system, spec.dataset, trainset, spec.encoder.name, filled])
+        trained = ", ".join(map(str, _trained_seeds(plan, name))) or "–"
+        rows.append([name, spec.system, spec.dataset, trainset, spec.encoder.name, trained, filled])
     lines = table(rows, "l" * len(rows[0]))
     roles = dict.fromkeys(plan.models[name].spec.dataset for name in parameters.runs)
     data = ", ".join(f"{role} is {parameters.corpora[role].dataset}" for role in roles)
     print(*lines, "", f"Preset {plan.preset}; data: {data}.", sep="\n")
     print(f"Protocols: {_protocols(plan, parameters.runs)}.")
+
+
+def _trained_seeds(plan: Plan, name: str) -> list[int]:
+    """Seeds of which a model with the present parameters is here, or its record."""
+    model = plan.models[name]
+    seeds = []
+    for seed in model.specs if model.trained else ():
+        made = plan.table.get(("run", seeded(name, seed)))
+        if seed in model.recorded or (made and _is_trained(made)):
+            seeds.append(seed)
+    return seeds
+
+
+def _is_trained(made: Artefact) -> bool:
+    return (made.folder / MANIFEST).is_file() and read_manifest(made.folder)[
+        "spec_digest"
+    ] == made.spec_digest
 
 
 def _protocols(plan: Plan, runs: Iterable[str]) -> str:
@@ -165,39 +184,6 @@ def show(given: argparse.Namespace) -> None:
         rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
     print(*table(rows, "lll"), "", sep="\n")
     print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
-
-
-def models(given: argparse.Namespace) -> None:
-    """List the models that are there, in the order of the papers."""
-    from vsepp.config.versions import list_models
-
-    plan = plan_of(given)
-    found = list_models(plan)
-    if given.json:
-        print(json.dumps(found, indent=1))
-        return
-    if not found:
-        raise VseppError(
-            f"no trained models of preset {plan.preset}, variant {plan.variant}, here: train them ({as_started()}snakemake --cores all "
-            f"reproduce_tables, or dvc repro) or get them ({as_started()}vsepp sync)"
-        )
-    columns = {
-        "run": "run", "seed": "seed", "protocol": "protocol", "folds": "folds × images", "i2t_r1": "caption R@1",
-        "t2i_r1": "image R@1", "rsum": "rsum", "best_epoch": "best epoch", "megabytes": "MB", "digest": "digest",
-        "commit": "commit",
-    }  # fmt: skip
-    for entry in found:
-        folds, size = entry["folds"], entry["fold_size"]
-        entry["folds"] = None if folds is None else f"{folds} × {size:,}"
-    rows = [list(columns.values()), *([_cell(entry[key]) for key in columns] for entry in found)]
-    print(*table(rows, "lrlrrrrrrll"), sep="\n")
-    print(f"\nPreset {plan.preset}, variant {plan.variant}; recalls of the test images, in percent.")
-    if any(entry["commit"].endswith("+") for entry in found):
-        print("+ made with uncommitted changes of code or parameters, or from results that were")
-
-
-def _cell(value: Any) -> str:
-    return "–" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def schema(given: argparse.Namespace) -> None:

@@ -101,7 +101,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Artefact:
-    """One row of the table that the rules, `verify`, `sync` and the report look up."""
+    """One row of the table that the rules, `verify` and the report look up."""
 
     step: Step
     name: str

@@ -84,7 +84,7 @@ def verify(
     if not is_present(expected.folder):
         if not expected.versioned:
             return None
-        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}vsepp sync)"
+        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}dvc pull)"
         return Mismatch(expected.folder, ("missing",), make)
     try:
         manifest = read_manifest(expected.folder)

@@ -173,7 +173,7 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
         raise VseppError(
             f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
             f"{maker.spec_digest[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
-            f"leave it. Get what belongs to this commit: vsepp sync; or make it: snakemake --cores all --forcerun "
+            f"leave it. Get what belongs to this commit: dvc pull; or make it: snakemake --cores all --forcerun "
             f"{maker.target} -- {model.evaluation}/metrics.json"
         )
 

@@ -64,9 +64,6 @@ OF_PARAMS = ["--params", str(PARAMS)]
         (["runs", *OF_PARAMS, "--preset", "huge"], "huge.yaml: no such file"),
         (["runs", *OF_PARAMS, "--preset", "flikr8k"], "there are flickr8k, mini, own, paper; did you mean flickr8k?"),
         (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "; did you mean flickr-vse0-1c?"),
-        (["models", *OF_PARAMS], "no trained models of preset mini, variant paper, here: train them ("),
-        (["models", *OF_PARAMS], "or dvc repro) or get them (vsepp sync)"),
-        (["sync", *OF_PARAMS], "vsepp: error: dvc.lock: missing"),
         (["runs", "--params", "elsewhere"], "elsewhere/config.yaml: no such file; go to the project's folder"),
     ],
 )  # fmt: skip
@@ -78,7 +75,7 @@ def test_bad_input_is_one_message_and_status_one(arguments, said, capsys, tmp_pa
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("command", ["runs", "models", "show x", "verify", "sync"])
+@pytest.mark.parametrize("command", ["runs", "show x", "verify"])
 def test_outside_the_projects_folder_one_sentence_says_where_to_go(command, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(command.split()) == 1
@@ -92,7 +89,7 @@ def test_outside_the_projects_folder_one_sentence_says_where_to_go(command, caps
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("modls", "vsepp: error: no command modls; did you mean models?"),
+        ("rusn", "vsepp: error: no command rusn; did you mean runs?"),
         ("xyz", "vsepp: error: no command xyz; `vsepp -h` lists them"),
     ],
 )
@@ -172,27 +169,18 @@ def test_runs_lists_every_run_with_its_rows(capsys):
     assert protocols == "Protocols: 1K is the first 1,000 test images."
 
 
-def test_models_are_a_table_or_json(capsys, tmp_path, monkeypatch):
+def test_runs_says_which_seeds_are_trained_with_the_present_parameters(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert json.loads(printed(capsys, "models", "--json")) == []
-    folder = tmp_path / "results/mini/paper/runs/coco-vsepp-1c/seed-0"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"w" * 250_000)
-    manifest = {
-        "step": "run",
-        "git": {"commit": "0123456789abcdef", "dirty": True},
-        "ancestors": [],
-        "facts": {"best_epoch": 3},
-    }
-    write_manifest(folder, {**manifest, "outputs": {"model.safetensors": "d" * 64}})
-    (entry,) = json.loads(printed(capsys, "models", "--json"))
-    assert (entry["run"], entry["digest"], entry["uncommitted"]) == ("coco-vsepp-1c", "d" * 12, ["run"])
-    heads, row, _, about, note = printed(capsys, "models").splitlines()
-    named = "run seed protocol folds × images caption R@1 image R@1 rsum best epoch MB digest commit"
-    assert " ".join(heads.split()) == named
-    assert row.split() == ["coco-vsepp-1c", "0", *"–––––", "3", "0.2", "d" * 12, "0123456789+"]
-    assert about == "Preset mini, variant paper; recalls of the test images, in percent."
-    assert note.startswith("+ made with uncommitted changes of code or parameters")
+    made = plan().table["run", "coco-vsepp-1c/seed-0"]
+    made.folder.mkdir(parents=True)
+    write_manifest(made.folder, {"spec_digest": made.spec_digest})
+    listed = printed(capsys, "runs").splitlines()
+    column = listed[0].index("trained seeds")
+    trained = {line.split()[0]: line[column:].split()[0] for line in listed[1:-3]}
+    assert {run for run, seeds in trained.items() if seeds != "–"} == {"coco-vsepp-1c"}
+    assert trained["coco-vsepp-1c"] == "0"
+    other = printed(capsys, "runs", "--config", "runs={coco-vsepp-1c: {loss: {margin: 0.3}}}", "label=mine")
+    assert other.splitlines()[1:] and not [line for line in other.splitlines()[1:-3] if "–" not in line]
 
 
 def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_path, monkeypatch):

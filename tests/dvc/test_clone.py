@@ -1,0 +1,66 @@
+"""A clone gets the results of its commit from a remote, and computes only what is changed there."""
+
+import shutil
+
+import pytest
+from dag import RUNS, Project
+
+pytestmark = pytest.mark.dvc
+VSE0, VSEPP, RC, FT = RUNS
+PHASES = ["corpus", "features", "models", "results"]
+ENTRIES = "params/papers/vsepp/runs.yaml"
+
+
+def verify_and_touch(project):
+    """Tell Snakemake that all is done, once everything verifies."""
+    project.call("vsepp", "verify")
+    targets = [f"all_{phase}" for phase in PHASES]
+    project.call("snakemake", "--cores", "1", "--touch", "--forceall", "--notemp", "--", *targets)
+
+
+def tables(project):
+    """Name of every table, in each of its formats → its bytes."""
+    folder = project.folder
+    found = {path.relative_to(folder): path.read_bytes() for path in folder.glob("reports/**/tables/*")}
+    assert found
+    return found
+
+
+@pytest.fixture
+def clone(project, tmp_path):
+    """A clone that pulled what the first project had pushed; the first project is gone."""
+    project.call("dvc", "remote", "add", "--default", "store", tmp_path / "store")
+    project.commit("Where results are kept")
+    project.call("dvc", "push")
+    folder = tmp_path / "elsewhere/vsepp"
+    folder.parent.mkdir()
+    project.call("git", "clone", "--quiet", project.folder, folder)
+    assert not (folder / "results").exists() and not (folder / ".dvc/cache").exists()
+    before = tables(project)
+    shutil.rmtree(project.folder)
+    clone = Project(folder)
+    clone.call("dvc", "pull", *PHASES)
+    assert tables(clone) == before
+    return clone
+
+
+def test_after_a_pull_nothing_is_to_be_done_and_an_edited_margin_is_one_training(clone):
+    verify_and_touch(clone)
+    assert clone.planned() == clone.planned("reproduce_tables") == {}, (
+        "it does not miss the stores that nobody pushed"
+    )
+    assert "didn't change, skipping" in clone.said("dvc", "repro")
+    clone.edit(ENTRIES, f"{VSEPP}: {{base: vsepp,", f"{VSEPP}: {{base: vsepp, loss: {{margin: 0.3}},")
+    assert clone.planned() == {"train": 1, "evaluate": 1, "report": 1}
+    assert clone.trained() == {VSEPP}
+
+
+def test_a_run_that_reads_images_is_one_training_once_the_store_is_there(clone):
+    verify_and_touch(clone)
+    clone.run("all_stores")
+    clone.call("dvc", "checkout", "--force", *PHASES)
+    verify_and_touch(clone)
+    assert clone.planned() == {}
+    clone.edit(ENTRIES, f"{RC}: {{base: vsepp,", f"{RC}: {{base: vsepp, loss: {{margin: 0.3}},")
+    # The fine-tuned run inherits from the frozen one and starts from it; nobody pushed the tape.
+    assert clone.planned() == {"tape": 1, "train": 2, "evaluate": 2, "report": 1}
