@@ -11,12 +11,10 @@ import signal
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from vsepp import __version__
 from vsepp.cli import ask, compare_models, evaluate, make, own, results, show
 from vsepp.errors import VseppError, did_you_mean, printable
-from vsepp.provenance.space import refused_by_system
 from vsepp.runtime.progress import configure_logging
 
 GROUPS = {
@@ -83,14 +81,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _tell("stopped; what is finished is kept, and the same command goes on with the rest")
         return 130
-    except Exception as error:
-        said = refused_by_system(error, getattr(given, "output", None) or Path())
-        # Most often about a file of the user's.
-        if said is None and isinstance(error, OSError) and error.strerror:
-            said = f"{error.filename or 'a file'}: {error.strerror}"
-        if said is None:
+    except OSError as error:  # a full disk, a file that may not be read or written
+        if not error.strerror:
             raise
-        _tell(said)
+        _tell(f"{error.filename or getattr(given, 'output', None) or 'a file'}: {error.strerror}")
         return 1
     return 0
 

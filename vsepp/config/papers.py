@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vsepp.config.files import M, Mistakes, read_model, read_yaml, validate
+from vsepp.config.files import M, Mistakes, read_model
 from vsepp.config.schema import (
     UNSET,
     ClaimKeys,
@@ -126,7 +126,7 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
                 )
     return replace(
         paper,
-        tables=_read_tables(paper.tables_file, mistakes) or UNSET,
+        tables=read_model(TablesFile, paper.tables_file, mistakes) or UNSET,
         rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},
@@ -136,17 +136,3 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
 def _if_there(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
     """A file that a paper need not have."""
     return read_model(model, path, mistakes, inside) if path.is_file() else None
-
-
-# Options of figures that older files have beside the title.
-_MOVED = ("images", "positive", "negatives", "of", "others", "percentiles", "levels", "printed")
-
-
-def _read_tables(path: Path, mistakes: Mistakes) -> TablesFile | None:
-    content = read_yaml(path, mistakes)
-    figures = content.get("figures")
-    for figure in figures.values() if isinstance(figures, dict) else ():
-        if isinstance(figure, dict) and isinstance(figure.get("kind"), str):
-            options = {key: figure.pop(key) for key in _MOVED if key in figure}
-            figure["kind"] = {"name": figure["kind"], **options}
-    return validate(TablesFile, content, str(path), mistakes)

@@ -34,7 +34,6 @@ _NOT_COMPUTATION = tuple(
         "runtime.devices",
         "runtime.files",
         "runtime.machine",
-        "runtime.memory",
         "runtime.progress",
         "runtime.workers",
         "components",

@@ -13,7 +13,6 @@ from vsepp.provenance.manifest import artefact_digest, recorded
 from vsepp.provenance.publish import published, state_folder
 from vsepp.runtime import devices
 from vsepp.runtime.files import output_folder
-from vsepp.runtime.memory import out_of_memory_explained
 from vsepp.spec import to_dict
 from vsepp.user_files import is_there
 
@@ -49,7 +48,7 @@ def make(
     code, raw = step.code(spec), raw or {}
     known_raw = step.known_raw(spec, raw) if step.known_raw else {}
     read = {**inputs, **step.named_inputs(spec), **known_raw}
-    with ExitStack() as held, out_of_memory_explained(f"{step.title} {output}"):
+    with ExitStack() as held:
         if devices.process_rank() > 0:
             nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))
             step.run(spec, inputs, nothing, Job(output, nothing, raw, **options))

@@ -16,7 +16,6 @@ from vsepp.errors import VseppError
 from vsepp.features import precomputed
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.precomputed import import_precomputed, raw_features
-from vsepp.provenance.space import refused_by_system
 
 SPLITS = {"train": "train", "dev": "val", "test": "test"}
 COUNT = sum(PRECOMP_SIZES.values())
@@ -205,7 +204,6 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
 
 def test_a_full_disk_leaves_nothing(spec, tmp_path):
     images, _ = read_corpus(spec)
-    with no_room(128 + 5 * 24), pytest.raises(OSError, match="File too large") as caught:
+    with no_room(128 + 5 * 24), pytest.raises(OSError, match="File too large"):
         imported(spec, tmp_path, images)
-    assert f"{tmp_path}: no space left on the disk" in refused_by_system(caught.value, tmp_path)
     assert not list((tmp_path / "out").iterdir())

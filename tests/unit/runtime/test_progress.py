@@ -1,6 +1,7 @@
 """Lines of a log: how far work is, times in words, and how long a line may be."""
 
 import logging
+from pathlib import Path
 
 import pytest
 from processes import python
@@ -50,3 +51,11 @@ def test_seconds_of_processors_are_those_of_this_process_and_of_children_that_en
     before = progress.cpu_seconds()
     python("while sum(__import__('os').times()[:2]) < 0.3: pass")
     assert progress.cpu_seconds() - before >= 0.3
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_what_the_starting_process_took_is_not_counted():
+    """`getrusage` would say 300 MB of a program that a process of that size starts."""
+    program = "from vsepp.runtime.progress import peak_memory; print(peak_memory())"
+    starting = f"import subprocess, sys; held = bytearray(300_000_000); sys.exit(subprocess.call([sys.executable, '-c', {program!r}]))"
+    assert 1e6 < int(python(starting)) < 100e6
