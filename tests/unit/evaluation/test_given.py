@@ -116,22 +116,16 @@ def wrong_lists(**changes):
 
 
 SPOILED = {
-    "integers": ({"scores": SCORES.astype(int)}, "scores: expected floating-point numbers"),
-    "one dimension": ({"scores": SCORES[0]}, r"got shape \(30,\)"),
-    "NaN": ({"scores": np.where(np.eye(IMAGES, CAPTIONS, 2), np.nan, SCORES)}, "got NaN in image row 0"),
-    "another number of captions": ({"scores": SCORES[:, :29]}, "expected 29 integers, one per caption"),
-    "ids twice": ({"scores": SCORES, "image_ids": np.zeros(IMAGES, int)}, "image_ids: 0 stands at row 0 and"),
-    "no owners": ({"scores": SCORES, "caption_to_image": None}, "expected caption_to_image, scores, and ids"),
-    "both": ({"scores": SCORES, **list_arrays()}, "expected caption_to_image, scores, and ids"),
-    "with embeddings": ({"scores": SCORES, "image_embeddings": SCORES}, "got caption_to_image, image_embeddings"),
-    "half of the lists": (wrong_lists(t2i_items=None), "expected caption_to_image, i2t_items"),
-    "twice": (wrong_lists(i2t_items=np.zeros((IMAGES, 5), int)), "i2t: the list of query 0 has an item .* twice"),
-    "outside": (wrong_lists(t2i_items=np.full((CAPTIONS, 4), 12)), "t2i: .* outside the 12"),
-    "infinite": (wrong_lists(i2t_scores=np.full((IMAGES, 5), np.inf)), "not finite"),
-    "ragged": (wrong_lists(i2t_scores=np.ones((IMAGES, 4))), r"got int64 \(12, 5\) and \(12, 4\)"),
-    "a pickle": ({"scores": np.array([None])}, "no Python objects"),
-    "other name": ({"score": SCORES}, "did you mean scores"),
-}  # fmt: skip
+    "integers": ({"scores": SCORES.astype(int)}, "scores: "),
+    "NaN": ({"scores": np.where(np.eye(IMAGES, CAPTIONS, 2), np.nan, SCORES)}, "scores: .* row 0"),
+    "another number of captions": ({"scores": SCORES[:, :29]}, "29"),
+    "with embeddings": ({"scores": SCORES, "image_embeddings": SCORES}, "image_embeddings"),
+    "half of the lists": (wrong_lists(t2i_items=None), "i2t_items"),
+    "twice": (wrong_lists(i2t_items=np.zeros((IMAGES, 5), int)), "i2t: .* query 0"),
+    "outside": (wrong_lists(t2i_items=np.full((CAPTIONS, 4), 12)), "t2i: .* 12 "),
+    "infinite": (wrong_lists(i2t_scores=np.full((IMAGES, 5), np.inf)), "i2t: .* query 0"),
+    "ragged": (wrong_lists(i2t_scores=np.ones((IMAGES, 4))), r"i2t: .*\(12, 5\) and \(12, 4\)"),
+}
 
 
 @pytest.mark.parametrize("case", SPOILED)
