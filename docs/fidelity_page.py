@@ -1,28 +1,29 @@
-"""The page on fidelity, written from `params/`, the descriptions in the schema, and the text of `fidelity.md.j2`.
+"""The page on fidelity, written from `params/`, the strings below the keys' declarations, and the text of `fidelity.md.j2`.
 
 The site's build writes it anew into this folder: sphinx-build -W docs site.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel
 
-from vsepp.components import describe
-from vsepp.config.describe import descriptions
+from vsepp.components import describe, documented, parsed
 from vsepp.config.files import Mistakes, read_yaml, validate
 from vsepp.config.schema import COMPONENTS, FidelityFile, PaperFidelityFile, RunsFile
 
 TEXT = Path(__file__).with_name("fidelity.md.j2")
 DESCRIBED = "vsepp"
-"""The paper that the descriptions in the schema are about."""
+"""The paper that the strings below the keys are about."""
 
 
 def overlays(folder: Path) -> dict[str, dict[str, Any]]:
@@ -142,6 +143,26 @@ def _said(key: str) -> list[str]:
         text = descriptions()["RunKeys" if section == "runs" else "CorpusKeys"][name]
     said = re.fullmatch(r"(.*?)(?: Text: (.*?))?(?: Code: (.*))?", text)
     return [f"`{key}`", *(part or "" for part in said.groups())] if said else [f"`{key}`", "", "", ""]
+
+
+@cache
+def descriptions() -> dict[str, dict[str, str]]:
+    """Declaration → key, also of its bases → string below the key. pydantic does not read them."""
+    found: dict[str, dict[str, str]] = {}
+    for module in ("vsepp.spec", "vsepp.reporting.report_specs", "vsepp.config.schema"):
+        for node in parsed(module).body:
+            if isinstance(node, ast.ClassDef):
+                above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)
+                found[node.name] = {
+                    **{key: text for said in above for key, text in said.items()},
+                    **documented(node),
+                }
+    parts = ("ModelSpec", "RunSpec", "ScheduleSpec", "SizeAugmentationSpec", "_EntryKeys")
+    shared = (found[name] for name in parts)
+    found["RunKeys"] = {
+        key: text for said in shared for key, text in said.items()
+    }  # as `_keys_of` gathers them
+    return found
 
 
 def _shown(value: Any) -> str:

@@ -62,11 +62,6 @@ class Component:
             return {**{key: value[key] for key in ("name",) if key in value}, "options": options}
         return value
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, _core: Any, _handler: Any) -> dict[str, Any]:
-        named = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        return {"title": "Component", "anyOf": [{"type": "string"}, named]}
-
 
 LINEAR, ADAM = Component("linear"), Component("adam")
 """Image head and optimiser where a spec names none."""

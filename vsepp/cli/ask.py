@@ -69,7 +69,7 @@ def export(given: argparse.Namespace) -> None:
 
     licences = {}
     if given.params.is_dir():
-        from vsepp.config.describe import data_licences
+        from vsepp.config.parameters import data_licences
 
         licences = data_licences(given.params)
     export_run(folder, given.folder, encoder=given.encoder, light=given.light, licences=licences)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_steps(steps: Any) -> None:
-    """Add `runs`, `show` and `schema`."""
+    """Add `runs` and `show`."""
     parser = add_step(
         steps, "runs", runs, "list a preset's runs, the rows of tables that they fill, and which are trained"
     )
@@ -31,9 +31,6 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
     parser.add_argument("--json", action="store_true", help="print the spec for `vsepp make run --spec`")
     add_plan_options(parser)
-
-    parser = add_step(steps, "schema", schema, "print the JSON schema of the files in params/")
-    parser.add_argument("--output", type=Path, help="write it to this file instead")
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:
@@ -184,14 +181,3 @@ def show(given: argparse.Namespace) -> None:
         rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
     print(*table(rows, "lll"), "", sep="\n")
     print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
-
-
-def schema(given: argparse.Namespace) -> None:
-    """Print or write the JSON schema."""
-    from vsepp.config.describe import json_schema
-
-    text = json.dumps(json_schema(), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-    if given.output:
-        given.output.write_text(text, encoding="utf-8")
-    else:
-        print(text, end="")

@@ -50,12 +50,3 @@ def component_of(kind: str) -> Any:
         return component
 
     return Annotated[Component, AfterValidator(checked)]
-
-
-def options_schema(kind: str, name: str) -> dict[str, Any]:
-    """JSON schema of a component's options, with the documentation of each option."""
-    schema = options_adapter(kind, name).json_schema()
-    described = describe(kind, name)
-    for option, values in schema.get("properties", {}).items():
-        values["description"] = described.documented.get(option, "")
-    return {**schema, "description": described.citation}
