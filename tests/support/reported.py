@@ -13,7 +13,7 @@ from vsepp.evaluation.ranks import Ranks
 from vsepp.provenance.digests import path_digest
 from vsepp.provenance.manifest import artefact_digest, write_manifest
 from vsepp.reporting.records import read_records
-from vsepp.reporting.report_specs import MakerSpec, TrainedSpec
+from vsepp.reporting.report_specs import TrainedSpec
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {
@@ -75,8 +75,8 @@ class Models:
             "only": name,
         }
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})
-        makers = {part: MakerSpec(f"{part}-target", "s") for part in ("run", "evaluation")}
-        spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), makers)
+        digests = {"run": "s", "evaluation": "s"}
+        spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), digests)
         self.specs.setdefault(name, []).append(spec)
         return spec
 

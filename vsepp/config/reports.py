@@ -13,7 +13,6 @@ from vsepp.config.papers import Paper
 from vsepp.config.plan import Plan, expected_of
 from vsepp.config.resolve import HARMLESS
 from vsepp.config.schema import RowKeys, sizes_of
-from vsepp.provenance.artefacts import Artefact
 from vsepp.reporting import filters
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import read_published
@@ -24,7 +23,6 @@ from vsepp.reporting.report_specs import (
     FigureEntry,
     FigureSpec,
     GroupSpec,
-    MakerSpec,
     ReportSpec,
     RowSpec,
     TableEntry,
@@ -199,13 +197,9 @@ def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
         trained=plan.models[model].trained,
         run=str(run.folder),
         evaluation=str(evaluation.folder),
-        made_by={"run": _maker(run), "evaluation": _maker(evaluation)},
+        spec_digests={"run": run.spec_digest, "evaluation": evaluation.spec_digest},
         pictures=str(pictures.folder) if pictures else "",
     )
-
-
-def _maker(made: Artefact) -> MakerSpec:
-    return MakerSpec(str(made.targets[0]), made.spec_digest)
 
 
 def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from vsepp.errors import VseppError
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.provenance.manifest import ancestors_of, parent_of, uncommitted_steps
-from vsepp.provenance.studies import Kept, read_results, study_of
+from vsepp.provenance.studies import METRICS_FILE, Kept, read_results, study_of
 from vsepp.reporting import filters
 from vsepp.reporting.report_specs import ContextSpec, TrainedSpec
 
@@ -25,7 +25,10 @@ TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""
 TEST_SET = (*TEST_IMAGES, "similarity")
 """What scores in one row must share."""
-_MADE = {"run": "the model behind it was trained", "evaluation": "it was measured"}
+_MADE = {
+    "run": ("the model behind it was trained", "model.safetensors"),
+    "evaluation": ("it was measured", METRICS_FILE),
+}
 
 MadeBy = tuple[str, bool]
 """Commit that made a model or measured it, and whether code or parameters differed from the commit."""
@@ -166,15 +169,15 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
 def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
     """Refuse a model's weights or metrics that present parameters would make otherwise."""
     made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
-    for name, what_happened in _MADE.items():
-        maker, actual = model.made_by.get(name), made[name].get("spec_digest")
-        if maker is None or actual == maker.spec_digest:
+    for name, (what_happened, file) in _MADE.items():
+        wanted, actual = model.spec_digests.get(name), made[name].get("spec_digest")
+        if wanted is None or actual == wanted:
             continue
         raise VseppError(
             f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
-            f"{maker.spec_digest[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
+            f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
             f"leave it. Get what belongs to this commit: dvc pull; or make it: snakemake --cores all --forcerun "
-            f"{maker.target} -- {model.evaluation}/metrics.json"
+            f"{getattr(model, name)}/{file} -- {model.evaluation}/{METRICS_FILE}"
         )
 
 
@@ -313,4 +316,4 @@ def command(model: TrainedSpec, context: ContextSpec) -> str:
             f"vsepp record --drop {quote(model.model)} --config {config} && "
             f"snakemake --cores all reproduce_tables --config {config} {only}"
         )
-    return f"snakemake --cores all --config {config} -- {quote(model.made_by['evaluation'].target)}"
+    return f"snakemake --cores all --config {config} -- {quote(f'{model.evaluation}/{METRICS_FILE}')}"

@@ -264,15 +264,6 @@ class ClaimSpec(ClaimEntry):
 
 
 @dataclass(frozen=True, config=STRICT)
-class MakerSpec:
-    """What makes an artefact by the present parameters."""
-
-    target: str
-    """File that the workflow is asked for to make it."""
-    spec_digest: str
-
-
-@dataclass(frozen=True, config=STRICT)
 class TrainedSpec:
     """A model of one seed, where what is reported of it lies, and what its provenance must say."""
 
@@ -285,8 +276,8 @@ class TrainedSpec:
     """Folder of the trained model; empty of a record."""
     evaluation: str = ""
     """Folder of its embeddings, ranks and metrics; empty of a record."""
-    made_by: dict[str, MakerSpec] = field(default_factory=dict)
-    """`run` and `evaluation` → what makes them now; empty of a record, which stays what it is."""
+    spec_digests: dict[str, str] = field(default_factory=dict)
+    """`run` and `evaluation` → digest of the spec that the parameters give them; empty of a record, which stays what it is."""
     pictures: str = ""
     """Folder of small pictures of its test images; empty where its data have none."""
     study: str = ""

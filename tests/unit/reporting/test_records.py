@@ -40,13 +40,12 @@ def test_seeds_of_a_model_are_read_unrounded_into_one_entry(models):
 )
 def test_what_would_come_out_otherwise_now_is_refused_with_what_mends_it(models, part, what):
     spec = models.add("run")
-    maker = replace(spec.made_by[part], spec_digest="now")
     with pytest.raises(VseppError) as error:
-        read_records([replace(spec, made_by={**spec.made_by, part: maker})])
+        read_records([replace(spec, spec_digests={**spec.spec_digests, part: "now"})])
     text = str(error.value)
     assert f"{spec.evaluation}: {what} with other parameters than the present ones" in text
     assert "expected digest now, got" in text and "commit abc" in text
-    assert f"--forcerun {part}-target -- {spec.evaluation}/metrics.json" in text
+    assert f"--forcerun {getattr(spec, part)}/" in text and f" -- {spec.evaluation}/metrics.json" in text
 
 
 def test_files_that_are_not_as_their_step_wrote_them_are_refused(models):
