@@ -1,14 +1,12 @@
 """Trained models: what is listed of them, and one of them used away from its repository."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from dag import RUNS, Project
 
 from vsepp.provenance.manifest import read_manifest, uncommitted_steps
-from vsepp.reporting.expected import read_expected, write_expected
 
 pytestmark = pytest.mark.dvc
 VSE0, VSEPP, RC, FT = RUNS
@@ -32,24 +30,19 @@ def test_what_uncommitted_code_made_is_marked_and_so_is_all_that_is_made_from_it
 
 def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     assert "protocol 5x1K: 5 folds of 10 images" in project.vsepp("compare", RC, FT)
-    assert "no such file; `vsepp expected --update` sets" in project.vsepp("expected", status=1)
-    said = project.vsepp("expected", "--update", "--why", "The first values.")
-    file, log = (project.folder / "docs" / name for name in ("results/tiny/expected.csv", "scores.md"))
-    rows = read_expected(file)
-    assert {row.run for row in rows} == set(RUNS)
-    assert said.splitlines()[-1] == f"{len(rows)} as expected"
-    assert "The first values." in log.read_text()
-    other = replace(
-        rows[0], expected=rows[0].expected + 9, held_to="tolerance", tolerance=1.0, cause="A known one."
-    )
-    write_expected(file, [other, *rows[1:]])
-    said = project.vsepp("expected", status=1)
-    assert f"{len(rows) - 1} as expected, 1 not as expected" in said
-    assert "A known one.; expected since" in said
-    assert f"1 of {len(rows)} scores are not as expected" in said
-    write_expected(file, [row for row in rows if row.run != VSE0])
-    assert VSE0 not in project.vsepp("expected")
-    assert project.vsepp("expected", "--update").splitlines()[-1] == f"{len(rows)} as expected"
+    file = project.folder / "docs/results/tiny/expected.csv"
+    assert f"{file.name}: no such file" in project.vsepp("verify", "--scores", status=1)
+    rsum = json.loads((project.evaluation() / "metrics.json").read_text())["5x1K"]["rsum"]
+    head = "run,protocol,seed,metric,expected,tolerance\n"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum},1\n{RUNS[1]},5x1K,0,rsum,0,nothing\n")
+    said = project.vsepp("verify", "--scores")
+    assert said.splitlines()[-1] == "2 scores: 1 within tolerance, 1 not held"
+    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum + 9},1\n")
+    said = project.vsepp("verify", "--scores", status=1)
+    assert f"{RUNS[0]}, 5x1K, seed 0: rsum {rsum:.2f}, expected " in said
+    assert "1 of 1 scores are outside" in said
+    project.vsepp("verify", "--phase", "results")
 
 
 def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path):

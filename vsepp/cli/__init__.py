@@ -19,7 +19,7 @@ from vsepp.runtime.progress import configure_logging
 
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
-    "look at runs and results": ("runs", "show", "expected", "verify"),
+    "look at runs and results": ("runs", "show", "verify"),
     "steps of the workflow": ("fetch", "make", "record"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""

@@ -1,4 +1,4 @@
-"""Compare models with each other, and results with their expected values."""
+"""Compare models with each other."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from vsepp.cli.common import add_step
 from vsepp.cli.show import add_plan_options, plan_of
 from vsepp.errors import VseppError, as_started, did_you_mean
 from vsepp.provenance.studies import METRICS_FILE, Kept
-from vsepp.runtime.progress import table
 
 
 def add_steps(steps: Any) -> None:
-    """Add `compare` and `expected`."""
+    """Add `compare`."""
     what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
     kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
@@ -27,17 +26,6 @@ def add_steps(steps: Any) -> None:
         "--metric", action="append", help="i2t_r1 ...; repeatable; default: rsum, its recalls"
     )
     parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
-    add_plan_options(parser)
-
-    what = "check your results against the expected values; exit status 1 if a score is outside its tolerance"
-    parser = add_step(steps, "expected", expected, what)
-    parser.add_argument("--docs", type=Path, default=Path("docs"), help="folder of the expected values")
-    parser.add_argument(
-        "--update",
-        action="store_true",
-        help="set the expected values from these results, and log the changes",
-    )
-    parser.add_argument("--why", default="", help="with --update: why the scores changed, for the log")
     add_plan_options(parser)
 
 
@@ -85,36 +73,3 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
             f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/{METRICS_FILE}"
         )
     return evaluated
-
-
-def expected(given: argparse.Namespace) -> None:
-    """Compare the results of a plan with their expected values, or set these."""
-    from vsepp.config.plan import expected_file
-    from vsepp.provenance.manifest import git_state
-    from vsepp.reporting import expected as values
-    from vsepp.reporting.records import read_records
-    from vsepp.reporting.report_specs import ReportSpec
-
-    plan = plan_of(given)
-    reports = [made.spec for made in plan.of_kind("report").values() if isinstance(made.spec, ReportSpec)]
-    models = {(model.model, model.seed): model for report in reports for model in report.models}
-    evaluated = [
-        model for model in models.values() if model.study or (Path(model.evaluation) / METRICS_FILE).is_file()
-    ]
-    file = expected_file(given.docs, plan.preset, plan.variant)
-    if not evaluated:
-        raise VseppError(
-            f"preset {plan.preset}: nothing was evaluated yet; make it: {as_started()}snakemake --cores all all_results"
-        )
-    records, context = read_records(evaluated), reports[0].context
-    if given.update:
-        values.update_expected(file, given.docs / "scores.md", records, git_state()["commit"], given.why)
-    elif not file.is_file():
-        raise VseppError(f"{file}: no such file; `vsepp expected --update` sets a study's values")
-    states = values.expected_state(values.read_expected(file), records, context)
-    print(*table(values.matrix(states), "llrlllr"), sep="\n")
-    print("", ", ".join(f"{number} {word}" for word, number in values.counts(states)), sep="\n")
-    failed = values.failures(states, context)
-    print(*failed, sep="\n", end="\n" * bool(failed))
-    if failed:
-        raise VseppError(f"{len(failed)} of {len(states)} scores are not as expected, see above")

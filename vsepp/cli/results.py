@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 def add_steps(steps: Any) -> None:
     """Add `verify` and `record`."""
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
-    parser.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
+    what.add_argument(
+        "--scores",
+        action="store_true",
+        help="hold the scores against the expected values too; exit status 1 if one is outside",
+    )
     parser.add_argument("--full", action="store_true", help="read every file again, unchanged or not")
     add_plan_options(parser)
 
@@ -61,6 +67,33 @@ def verify(given: argparse.Namespace) -> None:
         )
     seconds = time.monotonic() - started
     print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+    if given.scores:
+        _hold_scores(plan)
+
+
+def _hold_scores(plan: Plan) -> None:
+    """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
+    from vsepp.config.plan import expected_of
+    from vsepp.provenance.studies import METRICS_FILE
+    from vsepp.reporting import expected
+    from vsepp.reporting.records import read_records
+
+    reports = [made.spec for made in plan.of_kind("report").values()]
+    models = {(model.model, model.seed): model for report in reports for model in report.models}
+    there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
+    file = expected_of(plan.parameters)
+    states = expected.states_of(expected.read_expected(file), read_records(there))
+    if not states:
+        raise VseppError(f"{file}: none of its models is here; make them: snakemake --cores all all_results")
+    outside = [state for state in states if state.word == expected.OUTSIDE]
+    for row, value, _ in outside:
+        bound = f"± {row.tolerance:g}" if isinstance(row.tolerance, float) else "above chance"
+        print(
+            f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {row.expected:g} {bound}"
+        )
+    if outside:
+        raise VseppError(f"{len(outside)} of {len(states)} scores are outside what is expected, see above")
+    print(expected.counted(states))
 
 
 def _name(plan: Plan) -> str:

@@ -167,14 +167,11 @@ class Plan:
         return Path("reports") / self.preset / self.variant
 
 
-def expected_file(docs: Path, preset: str, variant: str) -> Path:
-    """File of the expected values of a variant's scores, if there are any, below the folder of the documentation."""
-    return docs / "results" / (preset if variant == "paper" else f"{preset}-{variant}") / "expected.csv"
-
-
 def expected_of(parameters: Parameters) -> Path:
-    """File of the expected values of these parameters' scores, below `docs` beside the folder of parameters."""
-    return expected_file(parameters.folder.parent / "docs", parameters.settings.preset, parameters.variant)
+    """File of the expected values of a variant's scores, if there are any, below `docs` beside the folder of parameters."""
+    preset, variant = parameters.settings.preset, parameters.variant
+    study = preset if variant == "paper" else f"{preset}-{variant}"
+    return parameters.folder.parent / "docs/results" / study / "expected.csv"
 
 
 def study_of_variant(parameters: Parameters) -> Study:

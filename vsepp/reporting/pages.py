@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
-from itertools import chain
 from pathlib import Path
 from statistics import mean, stdev
 from types import MappingProxyType
@@ -19,10 +18,10 @@ from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
-from vsepp.reporting.expected import State, expected_state, expected_to_fail, read_expected, worst
+from vsepp.reporting.expected import counted, read_expected, states_of
 from vsepp.reporting.measured import judge
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import MadeBy, Record, Records, command, read_records, seeds_in_trouble
+from vsepp.reporting.records import MadeBy, Record, Records, command, read_records
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
@@ -70,7 +69,7 @@ def write_report(
     spec = choose(spec, records)
     verdicts = judge(spec.claims, context, records)
     tables = [build_table(table, context, published, records) for table in spec.tables]
-    states = expected_state(read_expected(Path(spec.expected)) if spec.expected else [], records, context)
+    scores = counted(states_of(read_expected(Path(spec.expected)), records)) if spec.expected else ""
     figures = [
         write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
     ]
@@ -82,8 +81,6 @@ def write_report(
         "signs": SIGNS,
         "outcomes": OUTCOMES,
         "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
-        "expected": _expected(states),
-        "foreseen": _foreseen(states, records),
     }
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
@@ -111,8 +108,8 @@ def write_report(
         compared=summary.compared(comparisons),
         claims=claims,
         comparisons=comparisons,
-        troubles=summary.troubles(records, expected_to_fail(states)),
-        provenance=summary.provenance(context, records, states, shared["git"], other_code),
+        troubles=summary.troubles(records),
+        provenance=summary.provenance(context, records, scores, shared["git"], other_code),
         sources=spec.sources,
         **shared,
     )
@@ -122,27 +119,9 @@ def write_report(
     if not tables and len(records) == 1:  # there is no more to see than this model
         (model,) = records
         first_page = place / "runs" / f"{model}.html"
-    headline = summary.headline(tables, verdicts, records, states, context, first_page)
+    headline = summary.headline(tables, verdicts, records, scores, context, first_page)
     write_text(folder / "headline.txt", headline + "\n")
     return headline
-
-
-def _expected(states: Sequence[State]) -> dict[tuple[str, str], tuple[str, str]]:
-    """(run, protocol) → whether its scores are as expected, and the known cause of a deviation."""
-    by_run: dict[tuple[str, str], list[State]] = {}
-    for state in states:
-        by_run.setdefault((state.row.run, state.row.protocol), []).append(state)
-    return {
-        key: (worst(of_run), next((state.row.cause for state in of_run if state.row.cause), ""))
-        for key, of_run in by_run.items()
-    }
-
-
-def _foreseen(states: Sequence[State], records: Records) -> set[str]:
-    """Runs with seeds in trouble, where the trouble of all these seeds is expected."""
-    known = expected_to_fail(states)
-    bad = {run: [*chain(*seeds_in_trouble(seeds).values())] for run, seeds in records.items()}
-    return {run for run, seeds in bad.items() if seeds and all((run, seed) in known for seed in seeds)}
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:

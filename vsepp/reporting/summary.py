@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -12,7 +12,6 @@ from typing import Any
 from vsepp.errors import as_started
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
-from vsepp.reporting.expected import State, counted, expected_to_fail
 from vsepp.reporting.records import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble
 from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
@@ -66,30 +65,20 @@ def compared(comparisons: Sequence[Verdict]) -> str:
     return f"{len(judged)} comparisons of our own: {_counted(judged)}{f'; {left} more were not run' if left else ''}."
 
 
-def troubles(records: Records, foreseen: Collection[tuple[str, int]] = ()) -> list[str]:
-    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`.
-
-    Parameters
-    ----------
-    records
-        Records of each model.
-    foreseen
-        (run, seed) of models with expected trouble.
-    """
-    lines = []
-    for model, of_model in records.items():
-        for why, seeds in seeds_in_trouble(of_model).items():
-            known = [seed for seed in seeds if (model, seed) in foreseen]
-            for some, mark in ((known, ", as expected"), ([s for s in seeds if s not in known], "")):
-                lines += [f"{model} ({why}{mark}: {named_seeds(some)})"] if some else []
-    return lines
+def troubles(records: Records) -> list[str]:
+    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
+    return [
+        f"{model} ({why}: {named_seeds(seeds)})"
+        for model, of_model in records.items()
+        for why, seeds in seeds_in_trouble(of_model).items()
+    ]
 
 
 def headline(
     tables: Sequence[Table],
     verdicts: Sequence[Verdict],
     records: Records,
-    states: Sequence[State],
+    scores: str,
     context: ContextSpec,
     page: Path,
 ) -> str:
@@ -108,7 +97,7 @@ def headline(
         if some:
             lines += ["", f"{len(some)} {what}, each about one metric:"]
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
-    if bad := troubles(records, expected_to_fail(states)):
+    if bad := troubles(records):
         lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
     rows = {row.spec.row: row for table in tables for row in table.rows}.values()
     if missing := sum(row.status == "not run" for row in rows):
@@ -121,7 +110,7 @@ def headline(
         lines += ["", f"{count} marked {filters.MARK}: made in part with uncommitted changes."]
     if context.data_note:
         lines += ["", context.data_note]
-    lines += ["", *([f"scores  {said}"] if (said := counted(states)) else []), f"open    {page}"]
+    lines += ["", *([f"scores  {scores}"] if scores else []), f"open    {page}"]
     if run := _to_search(records):
         lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
     return "\n".join(lines)
@@ -142,7 +131,7 @@ def _to_search(records: Records) -> str:
 def provenance(
     context: ContextSpec,
     records: Records,
-    states: Sequence[State],
+    scores: str,
     git: Mapping[str, Any],
     other_code: Mapping[str, MadeBy],
 ) -> list[tuple[str, str]]:
@@ -154,8 +143,8 @@ def provenance(
         Data and encoders, variant and seeds of the report.
     records
         Records of each model.
-    states
-        State of each expected value.
+    scores
+        How many scores are as expected, in words.
     git
         `commit` of the code that writes the page, and whether it is `dirty`.
     other_code
@@ -178,7 +167,7 @@ def provenance(
         ("Trained by", _by_commit(record.trained for record in trained)),
         ("Evaluated by", _by_commit(record.evaluated for record in trained)),
         ("Made by other code", _by_commit(others) if others else ""),
-        ("Scores", counted(states)),
+        ("Scores", scores),
         ("Page written by", filters.commit(git["commit"], git["dirty"])),
     ]
     return [(term, text) for term, text in facts if text]  # no data to name where no paper has these roles

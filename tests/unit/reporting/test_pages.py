@@ -15,7 +15,6 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp import spec as specs
-from vsepp.reporting.expected import Expected, write_expected
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
 from vsepp.reporting.report_specs import GroupSpec, ReportSpec, RowSpec
 
@@ -317,22 +316,13 @@ def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_seve
     assert "refresh" not in entry.read_text()
 
 
-def test_a_collapse_that_is_expected_is_marked_on_all_pages(report, tmp_path):
+def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(report, tmp_path):
     models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
-    for run in ("known", "new"):
-        models.add(run, chance, chance, collapsed=True)
-    made = report({"2.2": ("known", "5x1K"), "1.7": ("new", "5x1K")}, models.all)
-    rsum = models.records["known"][0].metrics["5x1K"]["rsum"]
-    held_to = {"known": "nothing", "new": "chance"}
-    rows = [Expected(run, "5x1K", 0, "rsum", rsum, None, rule, "abc") for run, rule in held_to.items()]
-    write_expected(tmp_path / "expected.csv", rows)
-    made = replace(made, expected=str(tmp_path / "expected.csv"), figures=(), claims=())
+    models.add("lost", chance, chance, collapsed=True)
+    made = replace(report({"2.2": ("lost", "5x1K")}, models.all), figures=(), claims=())
     said = write_report(made, tmp_path / "report", Path("reports/mini/paper/vsepp"))
-    assert "known (collapsed, as expected: seed 0)" in said and "new (collapsed: seed 0)" in said
+    assert "lost (collapsed: seed 0)" in said
     assert "open    reports/mini/index.html" in said
     numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
-    assert {row: "collapsed, as expected" in " ".join(numbers[row][1]) for row in ("2.2", "1.7")} == {
-        "2.2": True, "1.7": False,
-    }  # fmt: skip
-    pages = {run: (tmp_path / f"report/runs/{run}.html").read_text(encoding="utf-8") for run in held_to}
-    assert [run for run, text in pages.items() if "This is expected here." in text] == ["known"]
+    assert "collapsed" in numbers["2.2"][1]
+    assert "This model collapsed" in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")

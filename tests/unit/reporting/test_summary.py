@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from vsepp.reporting.claims import COLLAPSED, LARGER, NOT_RUN, ONE_SEED, OPPOSITE, REPRODUCED, SAME, Verdict
-from vsepp.reporting.expected import Expected, counted, expected_state
 from vsepp.reporting.report_specs import ClaimSpec
 from vsepp.reporting.summary import answer, compared, headline, provenance, tiles, troubles
 
@@ -49,7 +48,7 @@ def test_comparisons_of_ones_own_are_counted_apart(models, context):
     own = verdicts(OPPOSITE, SAME, NOT_RUN, place="")
     assert compared(own) == "2 comparisons of our own: 1 same direction and 1 opposite; 1 more were not run."
     assert compared([]) == compared(own[2:]) == ""
-    text = headline([], [*verdicts(SAME), *own], models.records, [], context, PAGE)
+    text = headline([], [*verdicts(SAME), *own], models.records, "", context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
     assert "1 claims, each about one metric:" in lines
     assert "3 comparisons of our own, each about one metric:" in lines
@@ -62,36 +61,19 @@ def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(mode
     for name, (spec,) in models.specs.items():
         models.specs[name] = [replace(spec, pictures="pictures")]
     records = models.records
-    rows = [
-        Expected(run, "5x1K", 0, "rsum", records[run][0].metrics["5x1K"]["rsum"] + off, None, held_to, "abc")
-        for run, off, held_to in (("sound", 0, "chance"), ("low", 2, "nothing"))
-    ]
-    states = expected_state(rows, records, context)
-    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, states, context, PAGE)
+    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, "2 scores", context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
     assert "1  same direction" in lines and "2  opposite" in lines
-    assert "low (ranks like chance, as expected: seed 0)" in lines
+    assert "low (ranks like chance: seed 0)" in lines
     assert context.data_note in text
     assert lines[-3:] == [
-        "scores  2 of 2 scores as expected, 1 of them within a tolerance",
+        "scores  2 scores",
         f"open    {PAGE}",
         f"next    uv run vsepp serve {models.specs['sound'][0].run}",
     ]
     assert troubles(records) == ["low (ranks like chance: seed 0)"]
     monkeypatch.delenv("UV")
-    assert "next    vsepp serve" in headline([], [], records, [], context, PAGE)
-
-
-def test_a_score_that_is_not_as_expected_is_not_counted_as_such(models, context):
-    models.add("sound")
-    rows = [Expected(run, "5x1K", 0, "rsum", 1.0, 2.0, "tolerance", "abc") for run in ("sound", "gone")]
-    states = expected_state(rows, models.records, context)
-    said = "0 of 1 scores as expected, 1 not as expected: `vsepp expected` shows them"
-    assert counted(states) == said
-    assert counted(states[1:]) == ""
-    assert ("Scores", said) in provenance(
-        context, models.records, states, {"commit": "a", "dirty": False}, {}
-    )
+    assert "next    vsepp serve" in headline([], [], records, "", context, PAGE)
 
 
 def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
