@@ -33,14 +33,13 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500, ranks=None, collapsed=False, like=None, made_from=None, processor="a processor",
+        fold_size=100, n_images=500, ranks=None, collapsed=False, made_from=None, processor="a processor",
         measured_on=None, reranked=0,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: steps behind its training that dirty code made.
 
         Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
-        caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `like` names the run
-        whose parameters it has, but for one. `measured_on`: a dirty step behind its evaluation alone. `made_from`: digest of its features, of which all have the same parameters.
+        caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `measured_on`: a dirty step behind its evaluation alone. `made_from`: digest of its features, of which all have the same parameters.
         `reranked`: how many items of a query a matcher scored again.
         """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
@@ -70,8 +69,8 @@ class Models:
         parameters = {
             "id": name,
             "init_seed": seed,
-            "loss": {"name": like or name},
-            "dataset": like or name,
+            "loss": {"name": name},
+            "dataset": name,
             "only": name,
         }
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})

@@ -206,14 +206,12 @@ def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -
     if len(values) < 2:
         return None
     sd = max(float(np.std(values, ddof=1)), least_sd)
-    return around(float(values.mean()), sd / len(values) ** 0.5, len(values) - 1) if sd else None
-
-
-def around(value: float, error: float, freedom: float) -> Interval:
-    """95 % interval around a value by Student's t, from its standard error and degrees of freedom."""
+    if not sd:
+        return None
     from scipy import stats
 
-    half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
+    value = float(values.mean())
+    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * (sd / len(values) ** 0.5)
     return Interval(value - half, value + half)
 
 

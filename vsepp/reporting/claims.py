@@ -64,8 +64,6 @@ class Verdict:
     """Our effect: points, or an epoch."""
     images: Interval | None = None
     over_seeds: Interval | None = None
-    borrowed: str = ""
-    """Where one seed is compared: the runs whose seeds give the interval over the seeds, and how many seeds each of them has."""
     paper_sd: float | None = None
     """Standard deviation of the effect of one seed, by our seeds: how sure the paper's number may be."""
     p: float | None = None
@@ -134,7 +132,7 @@ def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
 
 def rule_of(measured: Verdict) -> tuple[str, str]:
     """The verdict on what was measured: by the rule of the claim's kind, where several seeds give an interval."""
-    if measured.seeds == 1 and not measured.borrowed:
+    if measured.seeds == 1:
         if measured.images is None:
             return ONE_SEED, "curves need several seeds"
         where = {1: "lies above zero", -1: "lies below zero", 0: "contains zero"}[measured.images.sign]

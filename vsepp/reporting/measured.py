@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from vsepp.evaluation import intervals
-from vsepp.provenance.digests import differing
 from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.claims import CHANCE, COLLAPSED, NOT_RUN, Verdict, rule_of
@@ -22,7 +21,6 @@ from vsepp.reporting.records import (
     image_values,
     named_seeds,
     read_history,
-    score,
     scores,
     seeds_in_trouble,
     shared_seeds,
@@ -30,8 +28,6 @@ from vsepp.reporting.records import (
 )
 from vsepp.reporting.report_specs import ClaimSpec, ContextSpec
 
-_OF_A_SEED = {"id", "init_seed", "order_seed"}
-"""Keys of a run's parameters that differ between seeds of one run, and between runs of one configuration."""
 _SHARED = {
     "features": "features",
     "published": "features",
@@ -74,8 +70,7 @@ def judge(claims: Iterable[ClaimSpec], context: ContextSpec, records: Records) -
             verdict = replace(verdict, p=next(corrected))
         if not verdict.word:
             word, reason = rule_of(verdict)
-            lender = f"seeds of {verdict.borrowed}" if verdict.borrowed else ""
-            why = "; ".join(filter(None, (verdict.why, reason, lender)))
+            why = "; ".join(filter(None, (verdict.why, reason)))
             verdict = replace(verdict, word=word, why=why)
         verdicts.append(verdict)
     return verdicts
@@ -110,7 +105,7 @@ def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: i
             note, values = _on_curves(claim, compared)
             notes = [note, *notes]
         else:
-            values = _on_test(claim, claim.protocol, runs, compared, records, tests)
+            values = _on_test(claim, claim.protocol, runs, compared, tests)
     except _Unmeasured as unmeasured:
         word, why = unmeasured.args
         return Verdict(claim, word, why, own)
@@ -172,7 +167,7 @@ def _machines(compared: Compared) -> list[str]:
 
 
 def _on_test(
-    claim: ClaimSpec, protocol: str, runs: Sequence[str], compared: Compared, records: Records, tests: int
+    claim: ClaimSpec, protocol: str, runs: Sequence[str], compared: Compared, tests: int
 ) -> dict[str, Any]:
     """The difference a − b of test scores, (a − b) − (c − d), or a − the number that others published."""
     scores([record for run in runs for record in compared[run]], protocol, same=TEST_IMAGES)
@@ -187,33 +182,8 @@ def _on_test(
     if len(runs) == 2 and claim.metric == "i2t_r1":
         measured["mcnemar"] = tuple(intervals.mcnemar(*seed) for seed in zip(over, of, strict=True))
     if len(effect.by_seed) > 1:
-        return measured | {"over_seeds": effect.seeds, "paper_sd": stdev(effect.by_seed) or None}
-    spreads = [_spread(run, claim, records) for run in (*runs[0::3], *runs[1:3])]
-    known = [spread for spread in spreads if spread]
-    variance = sum(sd**2 for _, sd, _ in known)
-    if len(known) < len(spreads) or not variance:
-        return measured
-    # Welch and Satterthwaite: each run's variance has the degrees of freedom of the run that lends its seeds.
-    freedom = variance**2 / sum(sd**4 / (number - 1) for _, sd, number in known)
-    return measured | {
-        "over_seeds": intervals.around(effect.value, variance**0.5, freedom),
-        "paper_sd": variance**0.5,
-        "borrowed": filters.listing(dict.fromkeys(f"{run} ({number})" for run, _, number in known)),
-    }
-
-
-def _spread(run: str, claim: ClaimSpec, records: Records) -> tuple[str, float, int] | None:
-    """Standard deviation of a run's score over its seeds or, where it has one seed, over the seeds of a run that differs from it in
-    one parameter at most: the name of the run with the seeds, the deviation, the number of seeds; `None` without such a run."""
-    protocol = str(claim.protocol)
-    for other in [run, *(name for name in records if name != run)]:
-        seeds = [record for record in records[other] if not record.trouble(protocol)]
-        if len(seeds) < 2 or any(protocol not in record.metrics for record in seeds):
-            continue
-        parameters = (record.kept.evaluated["spec"]["run"] for record in (records[run][0], seeds[0]))
-        if other == run or sum(key not in _OF_A_SEED for key, *_ in differing(*parameters)) <= 1:
-            return other, stdev(score(record, protocol, claim.metric) for record in seeds), len(seeds)
-    return None
+        measured |= {"over_seeds": effect.seeds, "paper_sd": stdev(effect.by_seed) or None}
+    return measured
 
 
 def _best(claim: ClaimSpec, records: Records) -> tuple[list[str], Compared, list[str]]:

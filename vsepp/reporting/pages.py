@@ -148,7 +148,6 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "p_holm": verdict.p,
                 "mcnemar": " ".join(map(str, verdict.mcnemar)),
                 "n_seeds": verdict.seeds,
-                "seeds_borrowed": verdict.borrowed,
                 "verdict": verdict.word,
                 "why": verdict.why,
             }
