@@ -157,7 +157,7 @@ def _figure(plan: Plan, paper: Paper, name: str) -> FigureSpec:
         printed=tuple(
             (claim.runs[0], claim.runs[1], claim.metric, claim.published)
             for claim in claims
-            if claim.kind == "difference" and claim.published is not None
+            if claim.kind == "difference" and len(claim.runs) == 2 and claim.published is not None
         ),
         encoders=tuple(dict.fromkeys(parameters.get(run, "encoder") for run in compared)),
         data=str(computed.folder) if computed else "",

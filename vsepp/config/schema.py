@@ -453,15 +453,13 @@ class _ClaimKind(NamedTuple):
 
 _CURVES = _ClaimKind(needs=(), takes=("epochs",), of_validation=True)
 _CLAIMS = {
-    "difference": _ClaimKind(takes=("sign", "at_most")),
+    "difference": _ClaimKind(takes=("sign", "at_most", "row")),
     "difference_of_differences": _ClaimKind(takes=("sign",), runs=4),
     "no_difference": _ClaimKind(),
-    "no_gain": _ClaimKind(),
     "best_value": _ClaimKind(needs=("protocol", "best"), of_validation=True),
     "crossing": _CURVES,
     "overfitting": _CURVES,
     "start": _CURVES._replace(takes=("epochs", "sign")),
-    "above_published": _ClaimKind(needs=("protocol", "row"), runs=1),
 }
 _OF_SOME_CLAIMS = {key for kind in _CLAIMS.values() for key in (*kind.needs, *kind.takes)}
 
@@ -475,7 +473,7 @@ class ClaimKeys(ClaimEntry):
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points, or its epoch; null if the paper prints no number."""
     row: str | None = None
-    """For kind above_published: the row of published.csv to compare with."""
+    """For a difference: the row of published.csv that one run is compared with."""
 
     @model_validator(mode="after")
     def _fits_its_kind(self) -> ClaimKeys:
@@ -497,10 +495,8 @@ class ClaimKeys(ClaimEntry):
             inside = [size for size in sizes if self.best[0] <= size <= self.best[1]]
             if not inside or len(inside) == len(sizes):
                 raise ValueError("runs: expected size → run, some between the sizes of `best` and some not")
-        elif not isinstance(self.runs, list) or len(self.runs) != kind.runs:
-            raise ValueError(
-                f"runs: a claim of kind {self.kind} names {kind.runs} run{'s' * (kind.runs > 1)}"
-            )
+        elif not isinstance(self.runs, list) or len(self.runs) != (number := 1 if self.row else kind.runs):
+            raise ValueError(f"runs: expected {number} in this claim of kind {self.kind}")
         compared = [self.named] if self.best else [self.named[:2], self.named[2:]]
         for runs in compared:
             if twice := next((run for run in runs if runs.count(run) > 1), None):

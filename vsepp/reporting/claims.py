@@ -3,10 +3,9 @@
 | kind | runs | effect | holds where |
 |---|---|---|---|
 | `difference` | a, b | a − b | it has the claimed sign, and is not larger than a size that the claim gives |
+| `difference` | a | a − a number that others published | the same; on the paper's own data alone |
 | `difference_of_differences` | a, b, c, d | (a − b) − (c − d) | it has the claimed sign |
-| `above_published` | a | a − a number that others published | it has the claimed sign; on the paper's own data alone |
 | `no_difference` | a, b | a − b | all intervals lie within the margin |
-| `no_gain` | a, b | a − b | all intervals lie below the margin, and not below minus the margin |
 | `best_value` | one a size | best claimed size − best other size, both chosen on validation | it is above zero |
 | `crossing` | a, b | epoch from which a stays above b on validation | a is below b after the first epoch and above it after the last |
 | `start` | a, b | a − b on validation after the first epoch | it has the claimed sign |
@@ -28,13 +27,13 @@ from vsepp.reporting import filters
 from vsepp.reporting.report_specs import ClaimSpec
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
-NO_DIFFERENCE, LARGER, WORSE, OPPOSITE = "no difference", "larger", "worse", "opposite"
+NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
 INCONCLUSIVE, ONE_SEED = "inconclusive", "inconclusive (one seed)"
 COLLAPSED, CHANCE = "not reproduced: collapsed", "not reproduced: like chance"
 NOT_RUN = "not run"
 FAILED = (COLLAPSED, CHANCE)
 SIGNS = {
-    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">", WORSE: "✗",
+    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">",
     INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
 }  # fmt: skip
 """All verdicts, in the order of their counts, and the sign of each on a page."""
@@ -42,7 +41,7 @@ AS_CLAIMED, UNTOLD, NOT_AS_CLAIMED, NO_RESULT = "as claimed", "inconclusive", "n
 OUTCOMES = {
     AS_CLAIMED: (REPRODUCED, SAME),
     UNTOLD: (INCONCLUSIVE, ONE_SEED),
-    NOT_AS_CLAIMED: (SMALLER, NO_DIFFERENCE, LARGER, WORSE, OPPOSITE),
+    NOT_AS_CLAIMED: (SMALLER, NO_DIFFERENCE, LARGER, OPPOSITE),
     NO_RESULT: (*FAILED, NOT_RUN),
 }
 """The four counts that open a page → the verdicts in each; no difference is as claimed where the claim is that there is none."""
@@ -93,7 +92,7 @@ class Verdict:
     @property
     def ratio(self) -> float | None:
         """Our effect over the paper's effect."""
-        differs = self.spec.kind in ("difference", "difference_of_differences", "above_published")
+        differs = self.spec.kind in ("difference", "difference_of_differences")
         published = self.spec.published
         return self.value / published if differs and self.value is not None and published else None
 
@@ -187,17 +186,6 @@ def _within_margin(measured: Verdict) -> bool:
     return all(interval.within(measured.spec.margin) for interval in measured.bounds)
 
 
-def _no_gain(measured: Verdict) -> tuple[str, str]:
-    margin, highest = measured.spec.margin, max(interval.high for interval in measured.bounds)
-    if measured.sign > 0:
-        return OPPOSITE, "there is a gain"
-    if highest < -margin:
-        return WORSE, f"a loss of more than {margin:g}"
-    if highest < margin:
-        return measured.holds, f"below {margin:g}"
-    return INCONCLUSIVE, f"may reach {margin:g}"
-
-
 def _on_curves(measured: Verdict) -> tuple[str, str]:
     if not measured.sign:
         return INCONCLUSIVE, "the interval over the seeds contains zero"
@@ -222,7 +210,6 @@ def _crossing(measured: Verdict) -> tuple[str, str]:
 
 _RULES = {
     "no_difference": _no_difference,
-    "no_gain": _no_gain,
     "start": _on_curves,
     "overfitting": _on_curves,
     "crossing": _crossing,

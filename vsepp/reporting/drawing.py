@@ -108,7 +108,7 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     folder
         Where the files go.
     """
-    gaps = [verdict for verdict in verdicts if verdict.spec.kind in KINDS]
+    gaps = [verdict for verdict in verdicts if verdict.spec.kind in KINDS and len(verdict.spec.runs) == 2]
     if not gaps:
         return None
     spec = gaps_figure(gaps)

@@ -21,7 +21,7 @@ from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, THEIRS, Said, metric_t
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
 from vsepp.spec import Component
 
-KINDS = ("difference", "no_difference", "no_gain")
+KINDS = ("difference", "no_difference")
 """Kinds of claims that are about one gap between two runs."""
 
 

@@ -92,7 +92,7 @@ def _measured(claim: ClaimSpec, context: ContextSpec, records: Records, tests: i
     """The effect that a claim is about, not judged yet; `tests`: number of tests that p will be corrected for."""
     own = not context.data_note and not context.swaps(claim.roles)
     try:
-        if claim.kind == "above_published" and not own:
+        if claim.against is not None and not own:
             raise _not_run(["the published number belongs to the paper's own data and encoders"])
         if claim.kind == "best_value":
             runs, compared, notes = _best(claim, records)

@@ -31,12 +31,10 @@ ClaimKind = Literal[
     "difference",
     "difference_of_differences",
     "no_difference",
-    "no_gain",
     "best_value",
     "crossing",
     "overfitting",
     "start",
-    "above_published",
 ]
 
 
@@ -258,7 +256,7 @@ class ClaimSpec(ClaimEntry):
     published: float | None = None
     """The paper's effect; `None` where it prints none."""
     against: float | None = None
-    """The number that others published, which a claim of kind `above_published` is about."""
+    """The number that others published, where a claim is about one run and a number."""
     sizes: tuple[int, ...] = ()
     """What the runs of a claim of kind `best_value` stand for, ascending."""
 

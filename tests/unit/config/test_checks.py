@@ -240,11 +240,11 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
         ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
         ({"runs": PAIR, "protocol": "5K"}, "claims.new.protocol: coco-vsepp-1c has protocols 1K, 5x1K, not 5K"),
-        ({"runs": PAIR, "row": "1.1"}, "row: a claim of kind difference has none"),
+        ({"runs": PAIR, "row": "1.1"}, "runs: expected 1 in this claim of kind difference"),
+        ({"runs": PAIR, "kind": "no_difference", "row": "1.1"}, "row: a claim of kind no_difference has none"),
         ({"runs": PAIR, "epochs": 3}, "epochs: a claim of kind difference has none"),
-        ({"runs": PAIR[:1], "kind": "above_published"}, "row: a claim of kind above_published has one"),
         (
-            {"runs": PAIR[:1], "kind": "above_published", "row": "9.9"},
+            {"runs": PAIR[:1], "row": "9.9"},
             "claims.new.row: published.csv prints no i2t_r1 of a row '9.9'",
         ),
         ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K', '5K', 'cxc' or 'eccv'"),
@@ -253,7 +253,7 @@ PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
         ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),
         ({"runs": PAIR, "kind": "crossing"}, "a claim of kind crossing has none"),
         ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
-        ({"runs": PAIR, "kind": "difference_of_differences"}, "names 4 runs"),
+        ({"runs": PAIR, "kind": "difference_of_differences"}, "expected 4 in this claim"),
         ({"runs": PAIR, "kind": "best_value"}, "best: a claim of kind best_value has one"),
         ({"runs": PAIR, "kind": "best_value", "best": [2, 64]}, "expected size → run"),
         (
