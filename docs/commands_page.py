@@ -24,7 +24,6 @@ MORE = {
     "evaluate": "[Score other embeddings](reading.md#score-other-embeddings)",
     "plan": "[Run it](running.md)",
     "show": "[Change a run](changing.md)",
-    "expected": "[Expected values](comparing.md#expected-values)",
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
     "record": "[Records](records.md)",

@@ -504,6 +504,7 @@ def test_published_effects_are_the_differences_of_the_published_rows(name_of_pap
             ]
             assert all(len(found) == 1 for found in fed), f"{name}: the rows of {keys.named}"
             levels = [float(rows[found][metric]) for (found,) in fed]
+            levels += [float(rows[keys.row][metric])] if keys.row else []
             signs = (1, -1, -1, 1)[: len(levels)]
             expected = sum(sign * level for sign, level in zip(signs, levels, strict=True))
             assert published == pytest.approx(expected), f"{name}: {metric}"
