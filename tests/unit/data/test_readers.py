@@ -106,7 +106,7 @@ BAD_COCO = {
     "annotation id twice": (
         "train_captions",
         lambda d: d["annotations"].append(d["annotations"][2]),
-        "captions_train2014.json: annotations[15] … id 3002",
+        "captions_train2014.json: annotations[2] … id 3002",
     ),
     "instances": (
         "train_captions",

@@ -6,10 +6,14 @@ Roles: `train_images` and `val_images` (folder or zip archive, the JPEGs directl
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
+
+from pycocotools.coco import COCO
 
 from vsepp import components
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
@@ -48,9 +52,9 @@ def read(spec: CorpusSpec) -> RawCorpus:
     """
     options = components.options("reader", spec.reader)
     entries = karpathy.load(spec, "dataset_coco.json")
-    annotations, files = {}, {}
+    released, files = {}, {}
     for name in ("train", "val"):
-        annotations[name], files[name] = _annotations(spec, name)
+        released[name], files[name] = _annotations(spec, name)
     images: list[CaptionedImage] = []
     for entry, cocoid in entries:
         part = _part(entry.path, cocoid)
@@ -61,7 +65,7 @@ def read(spec: CorpusSpec) -> RawCorpus:
             )
         file, captions = files[part], []
         for sentid, _ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
-            annotation = annotations[part].get(sentid)
+            annotation = released[part].anns.get(sentid)
             if annotation is None or annotation["image_id"] != cocoid:
                 found = f"is of image {annotation['image_id']}" if annotation else "is not there"
                 raise VseppError(
@@ -70,23 +74,29 @@ def read(spec: CorpusSpec) -> RawCorpus:
             captions.append(Caption(sentid, annotation["caption"]))
         of_coco = {"image_id": str(cocoid), "container": f"{part}_images"}
         images.append(replace(entry, **of_coco, captions=tuple(captions), captions_in=f"{file}: annotation"))
-    annotated = {str(annotation["image_id"]) for part in annotations.values() for annotation in part.values()}
+    annotated = {str(image_id) for coco in released.values() for image_id in coco.imgToAnns}
     return RawCorpus(images, sorted(annotated - {image.image_id for image in images}))
 
 
-def _annotations(spec: CorpusSpec, part: str) -> tuple[dict[int, dict[str, Any]], str]:
-    """Annotations of a part by id, and the name of their file in messages."""
+def _annotations(spec: CorpusSpec, part: str) -> tuple[COCO, str]:
+    """Annotations of a part, indexed by id and by image, and the name of their file in messages."""
     file = read_raw(spec, f"{part}_captions", f"captions_{part}2014.json")
-    document = file.json()
-    by_id: dict[int, dict[str, Any]] = {}
-    for row, annotation in enumerate(list_of(document, "annotations", file.where)):
+    annotations = list_of(file.json(), "annotations", file.where)
+    for row, annotation in enumerate(annotations):
         if fault := _fault(annotation):
             raise VseppError(f"{file.where}: annotations[{row}]: {fault}; is it a captions_*.json file?")
-        if by_id.setdefault(annotation["id"], annotation) is not annotation:
-            raise VseppError(
-                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file again"
-            )
-    return by_id, file.where
+    coco = COCO()
+    coco.dataset = {"annotations": annotations}
+    with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress
+        coco.createIndex()
+    if len(coco.anns) < len(annotations):  # of two annotations of one id it keeps the last
+        row = next(
+            row for row, annotation in enumerate(annotations) if coco.anns[annotation["id"]] is not annotation
+        )
+        raise VseppError(
+            f"{file.where}: annotations[{row}]: id {annotations[row]['id']} is there twice; fetch the file again"
+        )
+    return coco, file.where
 
 
 def _part(path: str, cocoid: Any) -> str | None:
