@@ -48,6 +48,7 @@ def test_deleted_tables_and_figures_and_what_they_show_are_made_again(project):
     for file in tables:
         file.unlink()
         assert project.planned("reproduce_tables") == {"report": 1}
+    assert (report / MANIFEST).is_file()  # a dry run removes nothing
     metrics.unlink()
     assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
     project.run("reproduce_tables")

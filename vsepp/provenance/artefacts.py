@@ -60,8 +60,6 @@ class Step:
     """Class of the parameters that decide what is computed, besides code and inputs."""
     run: Run
     """Spec, role → input, folder to write to, the job → facts for the manifest."""
-    title: str
-    """What artefacts of the kind are called where they are shown."""
     phase: str
     """One of `PHASES`."""
     folder: str

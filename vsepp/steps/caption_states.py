@@ -36,7 +36,6 @@ STEP = Step(
     "caption_states",
     CaptionStatesSpec,
     run,
-    title="caption states",
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=("vsepp.features.caption_states",),

@@ -36,7 +36,6 @@ STEP = Step(
     "corpus",
     CorpusSpec,
     run,
-    title="tables",
     phase="corpus",
     folder="results/{preset}/corpora/{name}",
     modules=("vsepp.data.corpora",),

@@ -22,7 +22,6 @@ STEP = Step(
     "encoder",
     EncoderSpec,
     run,
-    title="encoders",
     phase="features",
     folder="results/{preset}/encoders/{name}",
     modules=("vsepp.models.pretrained",),

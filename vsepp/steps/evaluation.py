@@ -42,7 +42,6 @@ STEP = Step(
     "evaluation",
     EvaluationSpec,
     run,
-    title="embeddings",
     phase="results",
     folder="results/{preset}/{variant}/evaluations/{name}",
     modules=("vsepp.evaluation.run",),

@@ -49,7 +49,6 @@ STEP = Step(
     "features",
     FeaturesSpec,
     run,
-    title="features",
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=("vsepp.features.extract",),

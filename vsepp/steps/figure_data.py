@@ -22,7 +22,6 @@ STEP = Step(
     "figure_data",
     FigureDataSpec,
     run,
-    title="figure data",
     phase="results",
     # The name is `<paper>/<figure>`; the folder lies among the evaluations, which DVC keeps.
     folder="results/{preset}/{variant}/evaluations/figures/{name}",

@@ -19,7 +19,6 @@ STEP = Step(
     "pictures",
     PicturesSpec,
     run,
-    title="small pictures",
     phase="features",
     folder="results/{preset}/pictures/{name}",
     modules=("vsepp.data.pictures",),

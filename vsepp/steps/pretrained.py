@@ -21,7 +21,6 @@ STEP = Step(
     "pretrained",
     PretrainedSpec,
     run,
-    title="encoders",
     phase="features",
     folder="results/{preset}/encoders/{name}",
     modules=("vsepp.scenes.pretrain",),

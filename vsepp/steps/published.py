@@ -29,7 +29,6 @@ STEP = Step(
     "published",
     CorpusSpec,
     run,
-    title="published features",
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=("vsepp.features.precomputed",),

@@ -31,7 +31,6 @@ STEP = Step(
     "released",
     RunSpec,
     run,
-    title="released models",
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}",
     modules=("vsepp.released.convert",),

@@ -45,7 +45,6 @@ STEP = Step(
     "report",
     ReportSpec,
     run,
-    title="reports",
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
     modules=("vsepp.reporting.pages",),

@@ -59,7 +59,6 @@ STEP = Step(
     "run",
     RunSpec,
     run,
-    title="models",
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}",
     modules=("vsepp.training.loop",),

@@ -19,7 +19,6 @@ STEP = Step(
     "scenes",
     ScenesSpec,
     run,
-    title="generated pictures",
     phase="corpus",
     folder="resources/scenes-{name}",
     modules=("vsepp.scenes.layouts",),

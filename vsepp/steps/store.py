@@ -39,7 +39,6 @@ STEP = Step(
     "store",
     StoreSpec,
     run,
-    title="decoded images",
     phase="corpus",
     folder="results/{preset}/stores/{name}",
     modules=("vsepp.data.store",),

@@ -36,7 +36,6 @@ STEP = Step(
     "tape",
     TapeSpec,
     run,
-    title="random-crop features",
     phase="models",
     folder="results/{preset}/tapes/{name}",
     modules=("vsepp.features.tape_writer",),

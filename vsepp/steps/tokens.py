@@ -56,7 +56,6 @@ STEP = Step(
     "tokens",
     VocabularySpec,
     run,
-    title="word ids",
     phase="corpus",
     folder="results/{preset}/tokens/{name}",
     modules=("vsepp.data.captions",),

@@ -9,7 +9,6 @@ from vsepp.steps import tokens
 STEP = replace(
     tokens.STEP,
     kind="tokens_of",
-    title="their word ids",
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}/tokens",
     name=lambda spec, inputs, label: label,

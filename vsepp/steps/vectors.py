@@ -24,7 +24,6 @@ STEP = Step(
     "vectors",
     VectorsSpec,
     run,
-    title="caption vectors",
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=("vsepp.data.vectors",),

@@ -185,7 +185,7 @@ LENGTHS = '''
         raise NotImplementedError
 
     STEP = Step(
-        "lengths", VocabularySpec, run, title="lengths", phase="corpus", folder="results/{preset}/lengths/{name}",
+        "lengths", VocabularySpec, run, phase="corpus", folder="results/{preset}/lengths/{name}",
         modules=("vsepp.data.captions",), name=lambda spec, inputs, label: inputs["captions"].name,
         reads={"captions": CAPTIONS}, files=("lengths.txt",),
     )
