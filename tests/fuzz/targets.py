@@ -23,11 +23,9 @@ import torch
 import yaml
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
-from plans import PARAMS
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
 
 import vsepp
-from vsepp.config import make_plan
 from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
@@ -377,27 +375,6 @@ def lock_as_written(path, result, *_):
     return None if entries == written else "other entries than written"
 
 
-def write_params(folder):
-    """The parameters that one preset, fidelity and paper read."""
-    root = shutil.copytree(
-        PARAMS, folder / "params", ignore=shutil.ignore_patterns("relative_margins", "objectives")
-    )
-    for name in ("paper", "flickr8k"):
-        (root / "presets" / f"{name}.yaml").unlink()
-    return root
-
-
-def plan_of(root):
-    """All parameters are read and resolved; artefacts are planned for one run of each kind, which takes half of the time."""
-    runs = ["coco-vsepp-1c", "coco-orderpp-10c-rv", "flickr-vsepp-rc-neg8", "flickr-vsepp-rc-ft"]
-    plan = make_plan(root, {"papers": ["vsepp"], "only": runs})
-    return sorted((str(artefact.folder), to_json(artefact.spec)) for artefact in plan.table.values())
-
-
-def plan_fits(root, result, *_):
-    return None if result and all(json.loads(spec) is not None for _, spec in result) else "a plan of nothing"
-
-
 def write_photographs(folder):
     (folder / "photographs").mkdir()
     for name, image in photographs().items():
@@ -530,6 +507,5 @@ TARGETS = {
     ),
     "exported run": Target(write_run, load_run, same, "exported/**/*"),
     "sums of downloads": Target(write_lock, read_lock, lock_as_written),
-    "parameters": Target(write_params, plan_of, plan_fits, "params/**/*.yaml"),
     "photographs": Target(write_photographs, stored_photographs, photographs_as_decoded, "photographs/*"),
 }

@@ -18,9 +18,6 @@ from vsepp.data.containers import Container
 from vsepp.errors import VseppError, did_you_mean
 from vsepp.user_files import reading, require_file, shortly
 
-# Bytes of the longest header: numpy reads no longer one either.
-_LONGEST_HEADER = 10_000
-
 
 class _Header(NamedTuple):
     """What a `.npy` file says of itself."""
@@ -89,14 +86,12 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
                 f"{path}: got {shortly(member)}, expected {', '.join(known)}{did_you_mean(name, known)}"
             )
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return {name: _array(container.read(member, memory), f"{path}: {name}") for member, name in names.items()}
-
-
-def _array(data: bytes, where: str) -> np.ndarray:
-    """The array of a whole `.npy` file."""
-    header = _checked_header(io.BytesIO(data), len(data), where)
-    numbers = np.frombuffer(data, header.dtype, offset=header.offset)
-    return numbers.reshape(header.shape, order="F" if header.columns_first else "C").copy()
+    arrays = {}
+    for member, name in names.items():
+        with reading(f"{path}: {name}", "a .npy file of plain numbers or text; write it with numpy.save"):
+            data = io.BytesIO(container.read(member, memory))
+            arrays[name] = np.lib.format.read_array(data, allow_pickle=False)
+    return arrays
 
 
 def _header(stream: IO[bytes]) -> _Header:
@@ -104,30 +99,6 @@ def _header(stream: IO[bytes]) -> _Header:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     return _Header(*read(stream), stream.tell())
-
-
-def _checked_header(stream: IO[bytes], size: int, where: str) -> _Header:
-    """Header of a `.npy` file of so many bytes.
-
-    Raises
-    ------
-    VseppError
-        If there is no header, or it announces another number of bytes or names objects, which are pickles.
-    """
-    beginning = io.BytesIO(stream.read(min(size, _LONGEST_HEADER + 12)))
-    with reading(where, "a .npy file; write it with numpy.save"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # headers of Python 2 are read, and numpy would say so
-        header = _header(beginning)
-    shape, dtype = header.shape, header.dtype
-    if dtype.hasobject or dtype.itemsize == 0 or dtype.names or dtype.subdtype or min(shape, default=0) < 0:
-        raise VseppError(f"{where}: expected plain numbers or text, no Python objects, found {dtype} {shape}")
-    needed = header.offset + math.prod(shape) * dtype.itemsize
-    if needed != size:
-        raise VseppError(
-            f"{where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
-            "fetch it again"
-        )
-    return header
 
 
 class NpyRows:
@@ -160,14 +131,23 @@ class NpyRows:
         self.where = container.where(member)
         self._container = container
         self._member = member
-        with container.open(member) as (stream, size):
-            header = _checked_header(stream, size, self.where)
+        with (
+            container.open(member) as (stream, size),
+            reading(self.where, "a .npy file; write it with numpy.save"),
+            warnings.catch_warnings(action="ignore"),  # headers of Python 2 are read, and numpy would say so
+        ):
+            header = _header(stream)
         shape, dtype = header.shape, header.dtype
-        if len(shape) not in (2, 3) or 0 in shape or dtype != np.dtype("<f4") or header.columns_first:
+        if len(shape) not in (2, 3) or min(shape) < 1 or dtype != np.dtype("<f4") or header.columns_first:
             order = ", column by column" if header.columns_first else ""
             raise VseppError(
                 f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
                 "save it with numpy.save(file, rows.astype('float32'))"
+            )
+        if size != (needed := header.offset + math.prod(shape) * dtype.itemsize):
+            raise VseppError(
+                f"{self.where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
+                "fetch it again"
             )
         self._rows, self.row_shape = shape[0], shape[1:]
         self.vectors, self.dim = (1, *self.row_shape)[-2:]

@@ -73,7 +73,7 @@ class Partial:
         url
             The mirror.
         sum_known
-            Whether the finished file will be compared with a known checksum; then one mirror may continue another's part.
+            Whether the finished file will be compared with a known checksum; then its part is continued though the mirror names none.
 
         Raises
         ------
@@ -106,9 +106,7 @@ class Partial:
             Whether the file is complete; if not, it has to be asked for from the first byte.
         """
         origin, validator = self.origin
-        if origin != url:
-            validator = None
-        position = self.length if validator or sum_known else 0
+        position = self.length if origin == url and (validator or sum_known) else 0
         headers = {
             # A compressed transfer would have another length, other ranges and another checksum.
             "Accept-Encoding": "identity",

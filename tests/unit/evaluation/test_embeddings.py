@@ -111,7 +111,7 @@ def test_bad_files_are_refused_with_file_and_key(tmp_path, key, value, message):
 
 def test_a_pickled_array_is_not_read(tmp_path):
     path = written(tmp_path / "theirs.npz", similarity=np.array({"any": "object"}, dtype=object))
-    with pytest.raises(VseppError, match="similarity: expected plain numbers or text, no Python objects"):
+    with pytest.raises(VseppError, match="similarity: "):
         Embeddings.load(path)
 
 
