@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def add_steps(steps: Any) -> None:
     """Add `verify` and `record`."""
     parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
-    what.add_argument(
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
+    one.add_argument(
         "--scores",
         action="store_true",
         help="hold the scores against the expected values too; exit status 1 if one is outside",
