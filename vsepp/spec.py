@@ -399,14 +399,6 @@ class ScheduleSpec:
     embedded_at_once: Count | None = None
     """Pairs whose encoders' intermediate values are held at a time. More of a step are embedded in parts, twice: for the loss, and again
     for the gradient. Then its memory hardly grows with the batch, and dropout is drawn part by part; null: all. Text, code: all."""
-    order: Literal["permutation", "windows"] = "permutation"
-    """Order of the pairs in an epoch. `permutation`: one of all pairs. `windows`: for corpora that are read from a disk; shards of
-    order_shard neighbouring pairs in a random order, and the pairs of order_window shards at a time in a random order. Text: not
-    mentioned. Code: a permutation."""
-    order_shard: Count = 4096
-    """Neighbouring pairs that stay in one window, where order is windows. Text, code: none."""
-    order_window: Count = 16
-    """Shards whose pairs are mixed, where order is windows. Text, code: none."""
 
 
 @dataclass(frozen=True, config=STRICT)

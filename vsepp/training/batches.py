@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from vsepp.spec import ScheduleSpec
-from vsepp.training.order import order_of
 
-# First word of the seed of subsets, so that they are drawn independently of the order; see `vsepp.training.order`.
-_SUBSET = 3
+# First word of each generator's seed, so that order, extra pairs and subsets are independent draws.
+_ORDER, _EXTRA, _SUBSET = 1, 2, 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,38 @@ class StepPairs:
     """Number of pairs, from the first, that are queries."""
     negatives: np.ndarray | None
     """int64 `(m,)`, positions in `pairs` from which negatives are taken; `None`: all."""
+
+
+class Permutation:
+    """The order in which an epoch uses the pairs; further pairs are sampled uniformly.
+
+    Parameters
+    ----------
+    pairs
+        How many there are.
+    order_seed, epoch
+        Seed and epoch that the order is a function of.
+    """
+
+    def __init__(self, pairs: int, order_seed: int, epoch: int) -> None:
+        self._seed = order_seed, epoch
+        self.order = np.random.default_rng((_ORDER, *self._seed)).permutation(pairs)
+
+    def further(self, asked: np.ndarray, count: int, step: int) -> np.ndarray:
+        """Pairs int64 `(count,)` besides a step's own pairs, no pair twice; all other pairs where there are fewer.
+
+        Parameters
+        ----------
+        asked
+            The pairs of the step.
+        count
+            How many.
+        step
+            From 0.
+        """
+        rest = np.delete(np.arange(len(self.order)), asked)
+        generator = np.random.default_rng((_EXTRA, *self._seed, step))
+        return generator.choice(rest, min(count, len(rest)), replace=False)
 
 
 def steps_per_epoch(pairs: int, batch_size: int) -> int:
@@ -48,7 +79,7 @@ def epoch_batches(
     pairs
         Number of training pairs.
     schedule
-        Its order, batch size and negative set.
+        Its batch size and negative set.
     order_seed
         Seed of the order and of everything sampled.
     epoch
@@ -56,13 +87,12 @@ def epoch_batches(
     first
         The step to begin with.
     """
-    order, batch_size = order_of(pairs, schedule, order_seed, epoch), schedule.batch_size
+    permutation, batch_size = Permutation(pairs, order_seed, epoch), schedule.batch_size
     size = batch_size if schedule.negative_set is None else schedule.negative_set
     for step in range(first, steps_per_epoch(pairs, batch_size)):
-        end = min((step + 1) * batch_size, pairs)
-        asked = order.take(np.arange(step * batch_size, end))
+        asked = permutation.order[step * batch_size : (step + 1) * batch_size]
         if size > batch_size:
-            further = order.further(asked, end, size - len(asked), step)
+            further = permutation.further(asked, size - len(asked), step)
             yield StepPairs(np.concatenate([asked, further]), len(asked), None)
         elif size < len(asked):
             generator = np.random.default_rng((_SUBSET, order_seed, epoch, step))

@@ -5,25 +5,16 @@ import specs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsepp.training.batches import epoch_batches, steps_per_epoch
-from vsepp.training.order import Permutation
+from vsepp.training.batches import Permutation, epoch_batches, steps_per_epoch
 
 sizes = st.integers(1, 60)
 batch_sizes = st.integers(2, 20)
 negative_sets = st.none() | st.integers(2, 80)
-window_orders = st.builds(
-    lambda shard, window: {"order": "windows", "order_shard": shard, "order_window": window},
-    st.integers(1, 9),
-    st.integers(1, 4),
-)
-orders = st.just({}) | window_orders
 seeds = st.integers(0, 1000)
 
 
-def batches(pairs, batch_size, negative_set=None, seed=0, epoch=0, first=0, **order):
-    schedule = dataclasses.replace(
-        specs.RUN.schedule, batch_size=batch_size, negative_set=negative_set, **order
-    )
+def batches(pairs, batch_size, negative_set=None, seed=0, epoch=0, first=0):
+    schedule = dataclasses.replace(specs.RUN.schedule, batch_size=batch_size, negative_set=negative_set)
     return list(epoch_batches(pairs, schedule, seed, epoch, first))
 
 
@@ -39,9 +30,9 @@ def test_each_pair_is_a_query_once_an_epoch_in_the_epochs_order(pairs, size, neg
 
 
 @settings(deadline=None)
-@given(sizes, batch_sizes, negative_sets, seeds, orders)
-def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed, order):
-    for batch in batches(pairs, size, negative_set, seed, **order):
+@given(sizes, batch_sizes, negative_sets, seeds)
+def test_the_negative_set_has_the_size_asked_for(pairs, size, negative_set, seed):
+    for batch in batches(pairs, size, negative_set, seed):
         assert len(set(batch.pairs)) == len(batch.pairs)
         assert batch.pairs.min() >= 0 and batch.pairs.max() < pairs
         if negative_set is None or negative_set == size:
@@ -84,10 +75,10 @@ def test_subsets_are_uniform_over_the_batch_and_differ_between_steps():
 
 
 @settings(deadline=None)
-@given(sizes, batch_sizes, negative_sets, seeds, orders, st.integers(0, 40))
-def test_an_epoch_goes_on_at_any_step(pairs, size, negative_set, seed, order, first):
-    whole = batches(pairs, size, negative_set, seed, **order)
-    rest = batches(pairs, size, negative_set, seed, first=first, **order)
+@given(sizes, batch_sizes, negative_sets, seeds, st.integers(0, 40))
+def test_an_epoch_goes_on_at_any_step(pairs, size, negative_set, seed, first):
+    whole = batches(pairs, size, negative_set, seed)
+    rest = batches(pairs, size, negative_set, seed, first=first)
     assert len(rest) == max(len(whole) - first, 0)
     for one, other in zip(whole[first:], rest, strict=True):
         assert np.array_equal(one.pairs, other.pairs) and one.queries == other.queries

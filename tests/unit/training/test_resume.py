@@ -20,13 +20,6 @@ RUNS = {
     "1C": tiny.FROZEN,
     "RC, negatives beyond the batch": tiny.change(tiny.RC, schedule__negative_set=24),
     "few negatives, curriculum": tiny.change(tiny.FROZEN, schedule__negative_set=2, loss__curriculum=1 / 3),
-    "windows of shards": tiny.change(
-        tiny.RC,
-        schedule__order="windows",
-        schedule__order_shard=7,
-        schedule__order_window=2,
-        schedule__negative_set=24,
-    ),
     "masked": tiny.change(tiny.FROZEN, loss__name="sum_of_hinges", loss__mask_same_image=True),
     "order": tiny.change(tiny.FROZEN, model__similarity__name="order", model__absolute=True),
     "legacy with dropout": tiny.LEGACY,

@@ -10,8 +10,8 @@ from vsepp.errors import VseppError
 from vsepp.losses import max_of_hinges
 from vsepp.models.joint import JointEmbedding
 from vsepp.spec import Component
+from vsepp.training.batches import Permutation
 from vsepp.training.checkpoint import FILE
-from vsepp.training.order import Permutation
 
 STEPS = 4  # of an epoch
 RESNET = tiny.ENCODERS["resnet"]
