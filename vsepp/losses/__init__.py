@@ -8,8 +8,6 @@ A loss is a function of `scores[image, caption]`, with the pairs on the diagonal
 about the pairs. Besides `loss` and `Options` a module may define
 
 - `CITATION`: the source of the loss;
-- `BY_QUERY = True`: the loss is a sum over queries. Where a batch is large, the loss then gets the `QueryScores` of
-  some queries at a time, and its memory grows with the pairs, not with their square;
 - `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
 - `READS`: roles of the artefacts that it reads, such as `("corpus",)`. A loss that reads `caption_vectors` says by its option
   `vectors` which ones (`vsepp.spec.VectorsSpec`);
@@ -22,7 +20,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -50,21 +48,6 @@ class Batch:
 
 WHOLE = Batch()
 """All pairs are queries and candidates; nothing else is known about them."""
-
-
-class QueryScores(NamedTuple):
-    """Scores of consecutive pairs of a batch, as queries, with all n pairs."""
-
-    captions: torch.Tensor
-    """`(q, n)`: scores of each query's image with all captions."""
-    images: torch.Tensor
-    """`(q, n)`: scores of each query's caption with all images."""
-    first: int
-    """Position of the first query among the n pairs."""
-
-
-BatchScores: TypeAlias = "torch.Tensor | QueryScores"
-"""Scores of a whole batch, or of some of its queries."""
 
 
 def first_epoch_after(fraction: float, epochs: int) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from vsepp.losses import WHOLE, Batch, BatchScores
+from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = (
@@ -19,7 +19,6 @@ CITATION = (
     "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
 )
 _LARGEST_SCALE = 100.0
-BY_QUERY = True
 
 
 def needs(options: Options) -> tuple[str, ...]:
@@ -58,7 +57,7 @@ class State(torch.nn.Module):
         return self.log_scale.exp()
 
 
-def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Cross-entropy of picking a query's own pair, summed over the queries and both directions.
 
     A query without negatives costs nothing; equal similarities cost log(m + 1) for m negatives. Differs from the source: CLIP
@@ -68,7 +67,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal.
     options
         See `Options`.
     batch

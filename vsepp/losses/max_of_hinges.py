@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import Fraction, PositiveFloat
-from vsepp.losses import WHOLE, Batch, BatchScores, first_epoch_after
+from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Faghri et al., 2018: VSE++: improving visual-semantic embeddings with hard negatives"
 needs = rows_for_mask
-BY_QUERY = True
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Options:
     """Part of the epochs, from the first, that are trained with SH (Section 3.5)."""
 
 
-def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """MH loss, Eq. 6, summed over the queries and both directions; SH, Eq. 5, while the curriculum lasts.
 
     A query without negatives costs nothing; of equally hard negatives, one receives the gradient.
@@ -36,7 +35,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal.
     options
         See `Options`.
     batch

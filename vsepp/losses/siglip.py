@@ -11,12 +11,11 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch, BatchScores
+from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
 needs = rows_for_mask
-BY_QUERY = True
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class State(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.tensor(float(options.bias)))
 
 
-def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """Log-loss of telling pairs from negatives (Algorithm 1), summed over the queries.
 
     A negative counts half in each direction, so a whole batch counts each combination of image and caption once, as the source
@@ -49,7 +48,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal.
     options
         See `Options`.
     batch

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch, BatchScores
+from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 needs = rows_for_mask
-BY_QUERY = True
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Options:
     """Do not use captions of a query's own image, or that image, as its negatives."""
 
 
-def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
+def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """SH loss, Eq. 5, summed over the queries and both directions.
 
     Differs from the paper: Eq. 4 is a mean over pairs; the released code sums, and so do we.
@@ -33,7 +32,7 @@ def loss(scores: BatchScores, options: Options = Options(), batch: Batch = WHOLE
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal.
     options
         See `Options`.
     batch

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from vsepp.errors import VseppError
-from vsepp.losses import WHOLE, Batch, BatchScores, QueryScores
+from vsepp.losses import WHOLE, Batch
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -18,15 +18,13 @@ def rows_for_mask(options: Any) -> tuple[str, ...]:
     return ("image_rows",) if options.mask_same_image else ()
 
 
-def positives(scores: BatchScores, batch: Batch) -> torch.Tensor:
+def positives(scores: torch.Tensor, batch: Batch) -> torch.Tensor:
     """How similar each query is to its own pair, `(queries,)`."""
-    if isinstance(scores, QueryScores):
-        return scores.captions.diagonal(scores.first)
     return scores.diagonal()[: batch.queries]
 
 
 def negatives(
-    scores: BatchScores, batch: Batch, *, mask_same_image: bool = False
+    scores: torch.Tensor, batch: Batch, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
@@ -35,7 +33,7 @@ def negatives(
     Parameters
     ----------
     scores
-        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal; or the `QueryScores` of some queries.
+        `(n, n)`, `scores[image, caption]`, with the pairs on the diagonal.
     batch
         Its queries, and m candidates for negatives.
     mask_same_image
@@ -53,14 +51,10 @@ def negatives(
     VseppError
         If `mask_same_image` is set and the batch has no `image_rows`.
     """
-    if isinstance(scores, QueryScores):
-        captions, images = scores.captions, scores.images
-        pairs, first = torch.arange(captions.shape[1], device=captions.device), scores.first
-    else:
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        captions, images = scores[: batch.queries], scores.T[: batch.queries]
-        pairs, first = torch.arange(len(scores), device=scores.device), 0
-    own, candidates = pairs[first : first + len(captions)], pairs
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    captions, images = scores[: batch.queries], scores.T[: batch.queries]
+    candidates = torch.arange(len(scores), device=scores.device)
+    own = candidates[: batch.queries]
     if batch.negatives is not None:
         candidates = batch.negatives
         captions, images = captions[:, candidates], images[:, candidates]
@@ -72,7 +66,7 @@ def negatives(
 
 
 def hinge_costs(
-    scores: BatchScores, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
+    scores: torch.Tensor, margin: float, batch: Batch = WHOLE, *, mask_same_image: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """How much each negative violates the margin of each query: the brackets [·]₊ of Eqs. 5 and 6.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,15 +14,11 @@ from vsepp import components
 from vsepp.errors import VseppError
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
-from vsepp.losses.by_query import loss_by_queries
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, Sets
 from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
-
-# Most pairs of a batch whose scores are held together, 67 MB in fp32. A larger batch is scored some queries at a time, if the loss can.
-TOGETHER = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +31,6 @@ class RunLoss:
     """What the loss needs to know about the pairs: `image_rows`, `caption_rows`."""
     state: torch.nn.Module
     """Its own parameters and buffers; an empty module if it has none."""
-    by_query: bool = False
-    """Whether the loss is a sum over queries, which may be summed part by part."""
 
     @classmethod
     def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
@@ -63,15 +56,11 @@ class RunLoss:
         if hasattr(module, "State"):
             read = {role: required(folders, role, run) for role in getattr(module, "READS", ())}
             state = module.State(options, read).to(device)
-        return cls(module.loss, options, needs, state, getattr(module, "BY_QUERY", False))
+        return cls(module.loss, options, needs, state)
 
-    def __call__(self, scores: Any, batch: Batch) -> torch.Tensor:
-        """The loss of scores, `(n, n)` or the `QueryScores` of some queries."""
+    def __call__(self, scores: torch.Tensor, batch: Batch) -> torch.Tensor:
+        """The loss of scores, `(n, n)`."""
         return self.function(scores, self.options, batch)
-
-    def of_large(self, pairs: int) -> bool:
-        """Whether a batch of so many pairs is too large for all its scores at once, and the loss takes some queries at a time."""
-        return self.by_query and pairs > TOGETHER
 
 
 @dataclass(frozen=True)
@@ -170,12 +159,8 @@ def train_step(
     if bf16:
         images, captions = images.float(), captions.float()
     images, captions = group.gather(images, captions, inputs.pairs)
-    if loss.of_large(inputs.pairs) and inputs.draws is None:
-        of_queries = partial(loss, batch=inputs.batch)
-        value = total = loss_by_queries(of_queries, images, captions, model.scores, inputs.batch)
-    else:
-        scores = model.scores(images, captions)
-        value = total = loss(scores, inputs.batch)
+    scores = model.scores(images, captions)
+    value = total = loss(scores, inputs.batch)
     if inputs.draws is not None and image_lengths is not None:
         sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
         queries = inputs.batch.queries or inputs.pairs
