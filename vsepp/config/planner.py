@@ -97,7 +97,7 @@ class _Planner:
         step, inputs = STEPS[kind], inputs or {}
         name = step.name(spec, inputs, label)
         if (kind, name) not in self.table:
-            read = {role: made.folder / step.file(role) for role, made in inputs.items()}
+            read = {role: made.folder / step.reads[role].file for role, made in inputs.items()}
             self.table[kind, name] = Artefact(
                 step,
                 name,

@@ -87,10 +87,6 @@ class Step:
     published: Callable[[Path], None] = lambda _: None
     """Function to call with the folder once the results are in it."""
 
-    def file(self, role: str) -> str:
-        """Name of the file that is read in a role; empty: the folder."""
-        return self.reads[role].file if role in self.reads else ""
-
     def code(self, spec: Any) -> str:
         """Digest of the code that the step computes with, including the components that a spec names."""
         components = [module_name(kind, name) for kind, name in self.components(spec)]
