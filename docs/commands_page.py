@@ -22,7 +22,6 @@ MORE = {
     "export": "[Use it as a library](library.md#export-a-model)",
     "compare": "[Compare two models](comparing.md)",
     "evaluate": "[Score other embeddings](reading.md#score-other-embeddings)",
-    "plan": "[Run it](running.md)",
     "show": "[Change a run](changing.md)",
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
