@@ -230,7 +230,8 @@ class VocabularySpec:
     kind: Literal["words", "wordpieces"] = "words"
     """`words`: counted in the corpus; `wordpieces`: pieces of words that a pretrained text encoder knows."""
     file: str = ""
-    """Pieces of words: name of the raw file `vocab.txt`; empty: the file of all-MiniLM-L6-v2."""
+    """Pieces of words: name of the raw file `vocab.txt`; empty: the file of all-MiniLM-L6-v2. Words: name of the raw file with the
+    vocabulary of a released model; empty: the words are counted."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -332,11 +333,12 @@ class PretrainingSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
-class PretrainedSpec:
-    """A mini encoder that is trained on scenes."""
+class EncoderWeightsSpec:
+    """An image encoder, without its last layer."""
 
     encoder: EncoderSpec
-    pretraining: PretrainingSpec
+    pretraining: PretrainingSpec | None = None
+    """How it is trained on scenes; `None`: its weights are imported."""
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -57,7 +57,7 @@ def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fre
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
         assert jobs[rule, "flickr-vsepp-rc-ft"] == {**whole, "device-share": "1"}
     assert jobs["features", None] == jobs["tape", None] == whole
-    assert jobs["pretrain", None]["part"] == 0, "it computes on the CPU"
+    assert jobs["encoder", None]["part"] == 0, "it computes on the CPU"
 
 
 def test_without_gpus_nothing_is_counted_in_parts(fresh):

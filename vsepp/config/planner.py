@@ -17,6 +17,7 @@ from vsepp.config.parameters import Parameters
 from vsepp.config.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
 from vsepp.config.reports import report_spec
 from vsepp.config.resolve import load
+from vsepp.config.schema import ReleasedKeys
 from vsepp.declared import PIECES
 from vsepp.errors import VseppError
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
@@ -29,12 +30,12 @@ from vsepp.spec import (
     CropSpec,
     EncoderKeys,
     EncoderSpec,
+    EncoderWeightsSpec,
     EvaluationSpec,
     FeaturesSpec,
     FigureDataSpec,
     ModelSpec,
     PicturesSpec,
-    PretrainedSpec,
     RunSpec,
     ScheduleSpec,
     SizeAugmentationSpec,
@@ -72,9 +73,9 @@ class _Planner:
             self._run(run)
         for paper in self.parameters.papers.values():
             for name, keys in paper.released.items():
-                files = [self._own(keys.checkpoint), self._own(keys.vocabulary)]
-                if keys.run in self.parameters.runs and None not in files:
-                    self._released(name, keys.run, *files)  # type: ignore[arg-type]  # none is None
+                checkpoint, vocabulary = self._own(keys.checkpoint), self._own(keys.vocabulary)
+                if keys.run in self.parameters.runs and checkpoint and vocabulary:
+                    self._released(name, keys, checkpoint, vocabulary)
         for paper in self.parameters.papers.values():
             self._figures(paper)
         # An artefact is entered after all artefacts that it is made from.
@@ -264,8 +265,9 @@ class _Planner:
                         found.add((start, seed))
         return found
 
-    def _released(self, name: str, run: str, checkpoint: Path, vocabulary: Path) -> None:
+    def _released(self, name: str, keys: ReleasedKeys, checkpoint: Path, vocabulary: Path) -> None:
         """Enter a checkpoint of the authors as a training of its run, under the fidelity of their code."""
+        run = keys.run
         values = self.parameters.as_code[run]
         published = self._published(values)
         seed = self.parameters.settings.seeds[0]
@@ -274,8 +276,8 @@ class _Planner:
         self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
         raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
         model = self._add("released", spec, raw=raw)
-        read = {"captions": inputs["corpus"], "vocabulary": model}
-        tokens = self._add("tokens_of", spec.vocabulary, read, label=name)
+        words = VocabularySpec((), 1, file=keys.vocabulary)
+        tokens = self._add("tokens", words, {"captions": inputs["corpus"]}, raw={"vocabulary": vocabulary})
         self._evaluation(self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
 
     def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
@@ -351,11 +353,11 @@ class _Planner:
     def _encoder(self, spec: EncoderSpec) -> Artefact:
         if spec.weights == "scenes":
             assert self.preset.pretraining  # checked when the parameters were resolved
-            return self._add("pretrained", PretrainedSpec(spec, self.preset.pretraining))
+            return self._add("encoder", EncoderWeightsSpec(spec, self.preset.pretraining))
         raw = {}
         if spec.weights.startswith("file/"):
             raw["weights"] = self._file(spec.weights.removeprefix("file/"))
-        return self._add("encoder", spec, raw=raw)
+        return self._add("encoder", EncoderWeightsSpec(spec), raw=raw)
 
     def _tape(self, corpus: Artefact, store: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
         splits = self._trainable(self.parameters.corpora[run.dataset].dataset)

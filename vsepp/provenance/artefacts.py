@@ -66,6 +66,8 @@ class Step:
     """With `{preset}`, `{variant}` and `{name}`, relative to the working folder."""
     modules: tuple[str, ...]
     """Modules that the step computes with; the modules that they import are found by following imports."""
+    more_modules: Callable[[Any], tuple[str, ...]] = lambda _: ()
+    """Spec → modules that it computes with for such a spec alone."""
     components: Callable[[Any], Sequence[tuple[str, str]]] = lambda _: ()
     """Spec → kind and name of each component that it computes with: components are imported by name at run time."""
     name: Callable[[Any, Mapping[str, Artefact], str], str] = lambda _spec, _inputs, label: label
@@ -90,7 +92,7 @@ class Step:
     def code(self, spec: Any) -> str:
         """Digest of the code that the step computes with, including the components that a spec names."""
         components = [module_name(kind, name) for kind, name in self.components(spec)]
-        return code_digest(*self.modules, *components)
+        return code_digest(*self.modules, *self.more_modules(spec), *components)
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
         disagreements: key, value of the file, value of the run.
     """
     content = read_checkpoint(checkpoint)
-    words = read_words(vocabulary)
+    words = read_vocabulary(vocabulary)
     if problems := disagreements(content, run):
         raise VseppError(
             f"{checkpoint}: not a model of run {run.id}: {'; '.join(problems)}. Give the checkpoint and the "
@@ -124,6 +124,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def _tensors(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Contiguous copies, also of tensors that share their numbers or are laid out otherwise."""
     return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """The vocabulary of a released file; errors as in `read_words`."""
+    return Vocabulary(read_words(path), {}, 0, (), 0, TOKENIZER)
 
 
 def read_words(path: Path) -> tuple[str, ...]:
@@ -265,9 +270,9 @@ def fit_state(
     return model.state_dict()
 
 
-def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: tuple[str, ...]) -> None:
+def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: Vocabulary) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    Vocabulary(words, {}, 0, (), 0, TOKENIZER).write(out)
+    words.write(out)
     write_text(out / "config.json", to_json(run) + "\n")
     with whole_file(out / "model.safetensors") as partial:
         save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)

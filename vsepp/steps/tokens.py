@@ -23,31 +23,34 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     _, captions = read_tables(inputs["captions"].parent)
     tokenized = tokenize_captions(captions) if spec.kind == WORDS else None
-    vocabulary = _given_vocabulary(spec, inputs, job) or build_vocabulary(captions, spec, tokenized)
+    vocabulary = _given_vocabulary(spec, job) or build_vocabulary(captions, spec, tokenized)
     tokens = encode_captions(captions, vocabulary, tokenized)
     vocabulary.write(out)
     tokens.save(out)
     return {"words": len(vocabulary), "tokens": int(tokens.offsets[-1])}
 
 
-def _given_vocabulary(spec: VocabularySpec, inputs: Inputs, job: Job) -> Vocabulary | None:
+def _given_vocabulary(spec: VocabularySpec, job: Job) -> Vocabulary | None:
     """A vocabulary that need not be counted."""
     from vsepp.data.vocabulary import Vocabulary
     from vsepp.data.wordpieces import minilm_file
 
-    if "vocabulary" in inputs:
-        return Vocabulary.read(inputs["vocabulary"].parent)
-    if spec.kind == WORDS:
+    if spec.kind == WORDS and not spec.file:
         return None
-    if spec.file and "pieces" not in job.raw:
-        raise VseppError(f"tokens: no {spec.file} was given; expected --raw pieces=FILE")
-    return Vocabulary.of_pieces(job.raw["pieces"] if spec.file else minilm_file("vocab.txt"))
+    role = "vocabulary" if spec.kind == WORDS else "pieces"
+    if spec.file and role not in job.raw:
+        raise VseppError(f"tokens: no {spec.file} was given; expected --raw {role}=FILE")
+    if spec.kind == WORDS:
+        from vsepp.released.convert import read_vocabulary
+
+        return read_vocabulary(job.raw[role])
+    return Vocabulary.of_pieces(job.raw[role] if spec.file else minilm_file("vocab.txt"))
 
 
 def name(spec: VocabularySpec, inputs: Artefacts, label: str) -> str:
-    """The corpus, the splits whose words are counted, and how often a word must occur; or the file of pieces of words."""
+    """The corpus, the splits whose words are counted, and how often a word must occur; or the file of words or pieces of words."""
     corpus = inputs["captions"].name
-    if spec.kind == PIECES:
+    if spec.kind == PIECES or spec.file:
         return f"{corpus}-{spec.kind}-{spec.file.replace('/', '-') or 'minilm'}"
     return f"{corpus}-{'-'.join(spec.splits)}-min{spec.threshold}{'-mask' if spec.mask else ''}"
 
@@ -59,13 +62,9 @@ STEP = Step(
     phase="corpus",
     folder="results/{preset}/tokens/{name}",
     modules=("vsepp.data.captions",),
+    more_modules=lambda spec: ("vsepp.released.convert",) if spec.kind == WORDS and spec.file else (),
     name=name,
-    reads={
-        "captions": CAPTIONS,
-        "vocabulary": Role(
-            "a vocabulary.json to use instead of counting the words", "vocabulary.json", optional=True
-        ),
-    },
+    reads={"captions": CAPTIONS},
     known_raw=lambda spec, raw: raw,
     files=("tokens.npz", "vocabulary.json"),
 )

@@ -1,12 +1,14 @@
 # Decoded images → encoders and their features: one pass for all runs that share a frozen encoder.
 
 
-rule pretrain:
+rule encoder:
+    input:
+        unpack(inputs),
     output:
-        weights=f"{RESULTS}/encoders/{{pretrained}}/encoder.safetensors",
-        manifest=f"{RESULTS}/encoders/{{pretrained}}/manifest.json",
+        weights=f"{RESULTS}/encoders/{{encoder}}/encoder.safetensors",
+        manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
     log:
-        f"{LOGS}/pretrain/{{pretrained}}.log",
+        f"{LOGS}/encoder/{{encoder}}.log",
     threads: 1
     resources:
         mem_mb=MEMORY,
@@ -16,32 +18,10 @@ rule pretrain:
         given=given,
         folder=folder,
     message:
-        "Encoder {wildcards.pretrained}: pretrain on labelled single-object scenes (log: {log})"
-    shell:
-        "vsepp make pretrained --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --threads {threads} > {log} 2>&1"
-
-
-rule import_encoder:
-    input:
-        unpack(inputs),
-    output:
-        weights=f"{RESULTS}/encoders/{{encoder}}/encoder.safetensors",
-        manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
-    log:
-        f"{LOGS}/import_encoder/{{encoder}}.log",
-    resources:
-        mem_mb=MEMORY,
-    params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
-    message:
-        "Encoder {wildcards.encoder}: cut it at the penultimate layer (log: {log})"
+        "Encoder {wildcards.encoder}: without its last layer; a small one is trained on scenes (log: {log})"
     shell:
         "vsepp make encoder --spec {params.spec:q} {params.given} --output {params.folder}"
-        " > {log} 2>&1"
+        " --threads {threads} > {log} 2>&1"
 
 
 rule pictures:

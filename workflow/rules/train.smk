@@ -55,14 +55,3 @@ rule import_released:
     shell:
         "vsepp make released --spec {params.spec:q} {params.given} --output {params.folder}"
         " > {log} 2>&1"
-
-
-use rule tokens as released_tokens with:
-    output:
-        tokens=f"{VARIANT}/runs/{{tokens_of}}/tokens/tokens.npz",
-        vocabulary=f"{VARIANT}/runs/{{tokens_of}}/tokens/vocabulary.json",
-        manifest=f"{VARIANT}/runs/{{tokens_of}}/tokens/manifest.json",
-    log:
-        f"{LOGS}/{PLAN.variant}/released_tokens/{{tokens_of}}.log",
-    message:
-        "Tokens of {wildcards.tokens_of}: encode captions with the vocabulary it was trained with (log: {log})"

@@ -86,9 +86,7 @@ def test_a_run_reads_only_what_it_needs(overrides, run, read):
     tested = LIVE if read >= LIVE else FROZEN - {"encoder"}
     assert set(inputs(found, run, "evaluation")) == tested | {"run"}
     for role, path in inputs(found, run).items():
-        of = {"init_from": "run", "encoder": "pretrained"}.get(
-            role, role.removeprefix("eval_").removeprefix("train_")
-        )
+        of = "run" if role == "init_from" else role.removeprefix("eval_").removeprefix("train_")
         assert found.owner(path).kind == of
 
 
@@ -127,7 +125,7 @@ def test_crops_splits_and_words_are_those_of_the_run():
 
 
 OF_IMAGES = {"corpus", "tokens", "store", "pictures", "features", "tape", "run", "evaluation"}
-OF_ENCODER = {"pretrained", "features", "tape", "run", "evaluation"}
+OF_ENCODER = {"encoder", "features", "tape", "run", "evaluation"}
 
 
 @pytest.mark.parametrize(
@@ -336,7 +334,8 @@ def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
     }
     assert set(read) == LIVE | {"run"} and read["run"] == made.folder
     tokens = found.owner(read["tokens"])
-    assert (tokens.kind, tokens.inputs["vocabulary"]) == ("tokens_of", made.folder / "vocabulary.json")
+    assert (tokens.kind, tokens.raw["vocabulary"]) == ("tokens", made.raw["vocabulary"])
+    assert tokens.folder.name.endswith("-words-vocab-f30k_vocab.pkl")
     assert paper_with(tmp_path, only=["coco-*-1c"]).of_kind("released") == {}
 
 

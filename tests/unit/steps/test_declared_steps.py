@@ -1,14 +1,17 @@
 """What steps declare, beside the rules that call them and the command that takes their options."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 from plans import plan
 
 from vsepp.cli.common import _MACHINE
+from vsepp.components import module_name
 from vsepp.provenance.artefacts import PHASES, Job
+from vsepp.provenance.digests import code_digest
+from vsepp.spec import VocabularySpec
 from vsepp.steps import STEPS
 
 OPTIONS = {field.name for field in fields(Job)} - {"output", "state", "raw", "identity"}
@@ -19,8 +22,7 @@ RULES = Path(__file__).resolve().parents[3] / "workflow/rules"
 def test_every_kind_has_a_rule_and_every_rule_a_kind():
     text = "".join(file.read_text() for file in RULES.glob("*.smk"))
     called = re.findall(r"vsepp make (\w+) ", text)
-    # The rule of tokens is used again for released models' tokens.
-    assert sorted([*called, "tokens_of"]) == sorted(STEPS)
+    assert sorted(called) == sorted(STEPS)
 
 
 @pytest.mark.parametrize("kind", STEPS)
@@ -43,3 +45,16 @@ def test_what_an_artefact_reads_is_what_its_step_declares(preset):
             file = step.reads[role].file
             assert not file or artefact.inputs[role].name == file
         assert not artefact.raw or step.known_raw, artefact.name
+
+
+def test_an_encoder_and_word_ids_follow_the_code_that_makes_them_only():
+    scenes = next(iter(plan().of_kind("encoder").values()))
+    imported = replace(scenes.spec, pretraining=None)
+    assert scenes.code == code_digest("vsepp.scenes.pretrain", module_name(*scenes.spec.encoder.component))
+    assert scenes.step.code(imported) == code_digest(
+        "vsepp.models.pretrained", module_name(*scenes.spec.encoder.component)
+    )
+    counted = STEPS["tokens"].code(VocabularySpec(("train",), 4))
+    assert counted == code_digest("vsepp.data.captions")
+    released = STEPS["tokens"].code(VocabularySpec((), 1, file="vocab.pkl"))
+    assert released == code_digest("vsepp.data.captions", "vsepp.released.convert")
