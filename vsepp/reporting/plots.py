@@ -99,8 +99,8 @@ def seeds_text(shown: Records) -> str:
     return "One seed" if numbers == [1] else f"Mean over {filters.listing(numbers)} seeds"
 
 
-def say_trouble(said: Said, bad: dict[str, str], how: str = "Hollow") -> None:
-    """Name runs in trouble, with why; `how` they are drawn."""
+def say_trouble(said: Said, bad: dict[str, str]) -> None:
+    """Name runs in trouble, which are drawn hollow, with why."""
     if bad:
         named = "; ".join(f"{run} ({why})" for run, why in bad.items())
-        said.caption.append(f"{how}: {named}.")
+        said.caption.append(f"Hollow: {named}.")

@@ -110,7 +110,7 @@ def headline(
         lines += ["", f"{count} marked {filters.MARK}: made in part with uncommitted changes."]
     if context.data_note:
         lines += ["", context.data_note]
-    lines += ["", *([f"scores  {scores}"] if scores else []), f"open    {page}"]
+    lines += ["", *([scores] if scores else []), f"open    {page}"]
     if run := _to_search(records):
         lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
     return "\n".join(lines)

@@ -67,7 +67,7 @@ def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(mode
     assert "low (ranks like chance: seed 0)" in lines
     assert context.data_note in text
     assert lines[-3:] == [
-        "scores  2 scores",
+        "2 scores",
         f"open    {PAGE}",
         f"next    uv run vsepp serve {models.specs['sound'][0].run}",
     ]
