@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import subprocess
 import sys
 import zipfile
 from fnmatch import fnmatchcase
@@ -165,12 +167,40 @@ def archives(folder):
     return folder
 
 
+def without_the_workflow(folder, out, *given):
+    """Call the script, and what it calls, on a machine where the workflow's packages are not installed."""
+    hidden = folder / "hidden"
+    hidden.mkdir()
+    for name in ("snakemake", "dvc", "nltk"):
+        (hidden / f"{name}.py").write_text(f"raise ModuleNotFoundError({name!r})\n")
+    command = [
+        sys.executable,
+        ROOT / "benchmarks/first_light.py",
+        "--device",
+        "cpu",
+        "--tiny",
+        "--out",
+        out,
+        *given,
+    ]
+    paths = os.pathsep.join([str(hidden), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_it_needs_nothing_of_the_workflow(tmp_path):
+    done = without_the_workflow(tmp_path, tmp_path / "out", "--only", *SHORT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {piece["state"] for piece in kept(tmp_path / "out").values()} == {"done"}
+
+
 @pytest.mark.whole
 def test_all_of_it_in_small_with_the_runs_that_wait_for_a_gpu(tmp_path, capsys):
     data, prepared, out = archives(tmp_path / "data"), tmp_path / "prepared", tmp_path / "out"
     assert first_light.main(["--prepare", str(prepared), "--data", str(data), "--tiny"]) == 0
     given = ["--data", str(data), "--prepared", str(prepared), "--minutes", "20"]
-    assert call(out, *given) == 0, capsys.readouterr().out
+    done = without_the_workflow(tmp_path, out, *given)
+    assert done.returncode == 0, done.stdout + done.stderr
     pieces = kept(out)
     assert {piece["state"] for piece in pieces.values()} == {"done"}
     assert {name.partition("/")[0] for name in pieces} == {"correct", "measured", "used"}
