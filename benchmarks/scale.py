@@ -2,9 +2,9 @@
 
     python benchmarks/scale.py --pairs 100000 1000000
 
-An image of each pair has features of 256 numbers, its caption 12 words; GRU and joint space have 256 dimensions, a batch has 128 pairs.
-Then all images are embedded and ranked for the captions of 10,000 of them, and these captions among all images. Every number of pairs
-is trained for an epoch, and each part runs in a process of its own, which the sizes do not count: a model, a batch, a block of scores.
+The image of a pair has features of 256 numbers, its caption 12 words; GRU and joint space have 256 dimensions, batches 128 pairs. A
+training takes an epoch. Then all images are embedded and ranked for the captions of 10,000 of them, and these captions for their images.
+Each part runs in a process of its own. From one number of pairs to the next its memory may grow by the sizes that are printed.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ FEW, MANY = 100_000, 1_000_000
 
 @pytest.fixture(scope="module")
 def figures():
-    """Number of pairs → all figures; part and number of pairs → the part's."""
+    """Part and number of pairs → the figures of the part."""
     command = [sys.executable, BENCHMARK, "--pairs", str(FEW), str(MANY)]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     print(said)
