@@ -307,7 +307,9 @@ class ReportSpec:
             f"figures/{figure.id}.{suffix}" for figure in self.figures for suffix in ("png", "svg", "pdf")
         ]
         models = dict.fromkeys(f"runs/{model.model}.html" for model in self.models)
-        return ["headline.txt", "claims.csv", "tables/tables.tex", *tables, *figures, *models]
+        curves = [f"curves/{model.model}-seed-{model.seed}.csv" for model in self.models if model.trained]
+        always = ("headline.txt", "claims.csv", "metrics.json", "tables/tables.tex")
+        return [*always, *tables, *figures, *models, *curves]
 
     @property
     def inputs(self) -> dict[str, Path]:

@@ -131,12 +131,6 @@ def store_threads(wildcards):
     return cores or THREADS
 
 
-def threads_option(wildcards, threads):
-    """The command-line option for a job's threads, where its step takes one."""
-    takes = artefact(wildcards).step.takes
-    return f"--threads {threads}" if "threads" in takes else ""
-
-
 def gpu_share(wildcards):
     """Jobs like this one that share a GPU: those of models that read features, in which no encoder runs."""
     roles = artefact(wildcards).inputs

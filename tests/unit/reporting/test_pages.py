@@ -96,6 +96,13 @@ def page(folder):
     return Page((folder / "index.html").read_text(encoding="utf-8"))
 
 
+def test_it_has_the_files_that_its_spec_names(full, folder):
+    written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    gaps = {f"figures/gaps.{suffix}" for suffix in ("png", "svg", "pdf")}  # where there are verdicts
+    assert written - set(full.files) == {"index.html", *gaps}
+    assert set(full.files) <= written
+
+
 def test_no_figure_shows_the_source_of_a_formula(folder):
     """A log scale sets its powers of ten as formulas, which are text in these figures; letters are outlines, numbered by font."""
     font = get_font(findfont("DejaVu Sans"))
