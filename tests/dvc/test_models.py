@@ -42,7 +42,7 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     said = project.vsepp("verify", "--scores", status=1)
     assert f"{RUNS[0]}, 5x1K, seed 0: rsum {rsum:.2f}, expected " in said
     assert "1 of 1 scores are outside" in said
-    project.vsepp("verify", "--phase", "results")
+    project.vsepp("verify", "--phase", "models")
 
 
 def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repository(reproduced, tmp_path):
