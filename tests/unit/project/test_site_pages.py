@@ -31,6 +31,9 @@ def test_the_page_of_results_counts_what_the_claims_of_a_report_got():
     spec = study.of_kind("report")["flickr8k_study"].spec
     page = results_document([Report(spec, "results/study", verdicts_in(KEPT / "claims.csv"))])
     assert "### The claims of VSE++ on Flickr8k\n\n25 runs, 59 trainings with their seeds." in page
-    assert "- **Claims of the paper**, each about one metric: 6 same direction, 9 inconclusive, 7 inconclusive (one seed), " in page
+    assert (
+        "- **Claims of the paper**, each about one metric: 6 same direction, 9 inconclusive, 7 inconclusive (one seed), "
+        in page
+    )
     assert '<a href="results/study/index.html">The page</a>' in page
     assert '<a href="results/study/tables/order.html">Order embeddings</a>' in page
