@@ -1,6 +1,6 @@
-# docker build -t vsepp:0.2.0 .
+# docker build -t vsepp:0.3.0 .
 # No image was published. The workflow's `container:` (snakemake --sdm apptainer) is a file that is made of this one:
-# apptainer build vsepp-0.2.0.sif docker-daemon:vsepp:0.2.0
+# apptainer build vsepp-0.3.0.sif docker-daemon:vsepp:0.3.0
 FROM python:3.11-slim
 
 RUN apt-get update \

@@ -21,7 +21,7 @@ from vsepp.errors import VseppError
 if TYPE_CHECKING:
     from vsepp.retrieval import Model, evaluate, load, rank
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
 
 

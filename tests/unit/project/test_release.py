@@ -1,4 +1,4 @@
-"""What a release says stands once, or the same everywhere: its version, its licences, what it asks people for."""
+"""What a release says stands once, or the same everywhere: its version, its licences, its packages."""
 
 import re
 import tomllib
@@ -45,14 +45,6 @@ def test_papers_with_published_numbers_are_listed():
     assert found
     for path in found:
         assert f"`{path.relative_to(ROOT)}`" in listed
-
-
-def test_a_reproduction_is_asked_for_each_column_of_its_row():
-    form = yaml.safe_load(text(".github/ISSUE_TEMPLATE/reproduction.yml"))
-    asked = [part["id"] for part in form["body"] if part["type"] == "input"]
-    assert f"| {' | '.join(asked)} |" in text("docs/reproductions.md")
-    placeholders = [part["attributes"]["placeholder"] for part in form["body"] if part["type"] == "input"]
-    assert f"| {' | '.join(placeholders)} |" in text("docs/reproductions.md")
 
 
 def test_githubs_runners_call_the_projects_own_checks():
