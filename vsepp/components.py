@@ -141,7 +141,7 @@ def read_options(kind: str, component: Component) -> Any:
 
 @cache
 def options_adapter(kind: str, name: str) -> TypeAdapter[Any]:
-    """Reads a component's options, writes them, and has their JSON schema."""
+    """Reads a component's options, and writes them."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(describe(kind, name).options)

@@ -1,7 +1,7 @@
-"""Kills, full disks, folders that may not be written, two at once: the results equal a quiet run's.
+"""Kills, full disks, folders that may not be written: the results equal a quiet run's.
 
 The DAG is the preset `tiny` with few pictures: all kinds of steps, each in a second or two. How many kills is an environment
-variable, so that a short soak is one line: SOAK_KILLS=10 pytest -m soak -n 0.
+variable, so that a long soak is one line: SOAK_KILLS=100 pytest -m soak -n 0.
 """
 
 import json
@@ -26,7 +26,7 @@ from processes import at_work, wait_until
 from vsepp.provenance.artefacts import PHASES
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
-KILLS = int(os.environ.get("SOAK_KILLS", "100"))
+KILLS = int(os.environ.get("SOAK_KILLS", "10"))
 SEED = int(os.environ.get("SOAK_SEED", "13"))
 _, _, RC, FT = RUNS
 # A checkpoint after each step, so that most kills of a training fall between two of them.

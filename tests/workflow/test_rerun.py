@@ -42,10 +42,11 @@ def test_a_change_of_one_run_reruns_it_and_what_depends_on_it(project):
 
 def test_deleted_tables_and_figures_and_what_they_show_are_made_again(project):
     report = project.folder / REPORT
-    tables = [report / "tables/table2.csv", report / "tables/table2.html", report / "figures/figure1.svg"]
+    html, gaps = report / "tables/table2.html", report / "figures/gaps.svg"
+    deleted = [report / "tables/table2.csv", report / "figures/figure1.svg", gaps, html]
     metrics = project.folder / EVALUATION / "metrics.json"
-    before = {file: file.read_bytes() for file in (tables[0], tables[2], metrics)}
-    for file in tables:
+    before = {file: file.read_bytes() for file in (*deleted[:3], metrics)}
+    for file in deleted:
         file.unlink()
         assert project.planned("reproduce_tables") == {"report": 1}
     assert (report / MANIFEST).is_file()  # a dry run removes nothing
@@ -53,7 +54,7 @@ def test_deleted_tables_and_figures_and_what_they_show_are_made_again(project):
     assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
     project.run("reproduce_tables")
     assert {file: file.read_bytes() for file in before} == before
-    assert tables[1].is_file()
+    assert html.is_file()
     assert project.planned("reproduce_tables") == {}
 
 

@@ -29,7 +29,9 @@ def add_steps(steps: Any) -> None:
         action="store_true",
         help="hold the scores against the expected values instead; exit status 1 if one is outside",
     )
-    parser.add_argument("--full", action="store_true", help="read every file again, unchanged or not")
+    parser.add_argument(
+        "--full", action="store_true", help="read every file again, unchanged or not; without --scores"
+    )
     add_plan_options(parser)
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"

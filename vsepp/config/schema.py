@@ -1,4 +1,4 @@
-"""What every key of `params/` accepts. The JSON schema and the error messages come from these models.
+"""What every key of `params/` accepts. The error messages come from these models.
 
 The string below a key says what it is, and of a key of a run also what the paper's text and its released code say (`Text:`,
 `Code:`), for docs/fidelity.md. A component's options are described in the same way.

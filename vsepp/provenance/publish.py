@@ -119,7 +119,7 @@ def _require_rule(output: Path) -> None:
     shell = os.environ.get(RULE_SHELL)
     if shell is None:
         return
-    from psutil import Process  # comes with Snakemake, which has set the variable
+    from psutil import Process
 
     here = Process()
     if int(shell) not in (here.pid, *(parent.pid for parent in here.parents())):

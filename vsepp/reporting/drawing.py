@@ -19,7 +19,7 @@ from vsepp import components
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
-from vsepp.reporting.gaps import KINDS, draw_gaps, gaps_figure
+from vsepp.reporting.gaps import draw_gaps, gaps_figure
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, dirty_note, mark
@@ -108,7 +108,7 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     folder
         Where the files go.
     """
-    gaps = [verdict for verdict in verdicts if verdict.spec.kind in KINDS and len(verdict.spec.runs) == 2]
+    gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
     if not gaps:
         return None
     spec = gaps_figure(gaps)

@@ -21,10 +21,6 @@ from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, THEIRS, Said, metric_t
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
 from vsepp.spec import Component
 
-KINDS = ("difference", "no_difference")
-"""Kinds of claims that are about one gap between two runs."""
-
-
 _DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
 _LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}
 _PAPERS: dict[str, Any] = {"color": THEIRS, "marker": "D", "markersize": 4.2, "linestyle": "none"}

@@ -260,6 +260,11 @@ class ClaimSpec(ClaimEntry):
     sizes: tuple[int, ...] = ()
     """What the runs of a claim of kind `best_value` stand for, ascending."""
 
+    @property
+    def is_gap(self) -> bool:
+        """Whether it is about one gap between two runs, which the plot of gaps shows."""
+        return self.kind in ("difference", "no_difference") and len(self.runs) == 2
+
 
 @dataclass(frozen=True, config=STRICT)
 class TrainedSpec:
@@ -303,9 +308,10 @@ class ReportSpec:
     def files(self) -> list[str]:
         """Files that the report has whatever came out, relative to its folder."""
         tables = [f"tables/{table.id}.{suffix}" for table in self.tables for suffix in ("csv", "html", "tex")]
-        figures = [
-            f"figures/{figure.id}.{suffix}" for figure in self.figures for suffix in ("png", "svg", "pdf")
-        ]
+        drawn = [figure.id for figure in self.figures]
+        if any(claim.is_gap for claim in self.claims):
+            drawn.append("gaps")
+        figures = [f"figures/{figure}.{suffix}" for figure in drawn for suffix in ("png", "svg", "pdf")]
         models = dict.fromkeys(f"runs/{model.model}.html" for model in self.models)
         curves = [f"curves/{model.model}-seed-{model.seed}.csv" for model in self.models if model.trained]
         always = ("headline.txt", "claims.csv", "metrics.json", "tables/tables.tex")

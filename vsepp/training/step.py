@@ -128,7 +128,7 @@ def train_step(
     """Take one step and return its loss, a detached scalar on the model's device.
 
     Where the model has a matcher, the gradient includes the matching loss's gradient. The returned loss leaves the matching loss
-    out, so it stays comparable with the loss of runs without a matcher, and with the loss of equal scores.
+    out, so it stays comparable with the loss of runs without a matcher.
 
     Parameters
     ----------

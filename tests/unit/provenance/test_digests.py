@@ -63,7 +63,7 @@ def test_an_edit_changes_what_computes_with_it_and_nothing_else(tmp_path, before
     assert {module for module in before if before[module] != after[module]} == changed
 
 
-PYODIDES = {"3.12": "0.27.7", "3.13": "0.28.3", "3.14": "314.0.7"}
+PYODIDES = {"3.12": "0.27.7", "3.13": "0.28.3"}
 """Python → version of npm's package `pyodide`, that Python for WebAssembly."""
 WHOLE = """
 import sys, types
