@@ -22,6 +22,7 @@ from vsepp.errors import VseppError, as_started
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.scores import best_of_blocks
+from vsepp.provenance.artefacts import PULL
 from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
 from vsepp.provenance.digests import value_digest
 from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
@@ -195,7 +196,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     if corpus is None:
         raise VseppError(
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again "
-            f"({as_started()}snakemake --cores all) or get it ({as_started()}dvc pull)"
+            f"({as_started()}snakemake --cores all) or get it ({as_started()}{PULL})"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
     embeddings = Embeddings.load(evaluated / "embeddings.npz")

@@ -141,9 +141,9 @@ def _trained_seeds(plan: Plan, name: str) -> list[int]:
 
 
 def _is_trained(made: Artefact) -> bool:
-    return (made.folder / MANIFEST).is_file() and read_manifest(made.folder)[
-        "spec_digest"
-    ] == made.spec_digest
+    if not (made.folder / MANIFEST).is_file():
+        return False
+    return bool(read_manifest(made.folder)["spec_digest"] == made.spec_digest)
 
 
 def _protocols(plan: Plan, runs: Iterable[str]) -> str:

@@ -13,6 +13,8 @@ from vsepp.spec import to_dict
 
 PHASES = ("corpus", "features", "models", "results")
 """Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
+PULL = f"dvc pull {' '.join(PHASES)}"
+"""The command that fetches results. Without names DVC deletes results of other presets."""
 
 
 class Role(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.errors import VseppError, as_started
-from vsepp.provenance.artefacts import Artefact, owner_of
+from vsepp.provenance.artefacts import PULL, Artefact, owner_of
 from vsepp.provenance.digests import FileCache, differing, path_digest
 from vsepp.provenance.manifest import ancestors_of, artefact_digest, read_manifest
 from vsepp.spec import to_dict
@@ -84,7 +84,7 @@ def verify(
     if not is_present(expected.folder):
         if not expected.versioned:
             return None
-        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}dvc pull)"
+        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}{PULL})"
         return Mismatch(expected.folder, ("missing",), make)
     try:
         manifest = read_manifest(expected.folder)

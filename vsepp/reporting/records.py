@@ -16,6 +16,7 @@ import numpy as np
 from vsepp.errors import VseppError
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
+from vsepp.provenance.artefacts import PULL
 from vsepp.provenance.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.provenance.studies import METRICS_FILE, Kept, read_results, study_of
 from vsepp.reporting import filters
@@ -176,7 +177,7 @@ def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
         raise VseppError(
             f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
             f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
-            f"leave it. Get what belongs to this commit: dvc pull; or make it: snakemake --cores all --forcerun "
+            f"leave it. Get what belongs to this commit: {PULL}; or make it: snakemake --cores all --forcerun "
             f"{getattr(model, name)}/{file} -- {model.evaluation}/{METRICS_FILE}"
         )
 
