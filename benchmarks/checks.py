@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from measure import Training, forget_earlier
 
+from vsepp.base.spec import Component, RunSpec
 from vsepp.features.frozen import encode_crops
-from vsepp.spec import Component, RunSpec
 
 CPU = torch.device("cpu")
 FEATURE_BOUNDS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 5e-2}

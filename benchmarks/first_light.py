@@ -33,10 +33,10 @@ import study
 import torch
 from checks import Finding
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import processor
-from vsepp.runtime.files import write_text
-from vsepp.runtime.machine import use_cpu
+from vsepp.base.errors import VseppError
+from vsepp.base.files import write_text
+from vsepp.base.machine import use_cpu
+from vsepp.base.manifest import processor
 
 FIRST = (
     "reference-1c/4096/*",

@@ -10,12 +10,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from vsepp.data.tables import write_tables
-from vsepp.data.tokens import END, SPECIAL, START, Tokens
-from vsepp.data.vocabulary import Vocabulary
-from vsepp.features.extract import FILE as FEATURES
-from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
-from vsepp.spec import (
+from vsepp.base.spec import (
     Component,
     CropSpec,
     EncoderSpec,
@@ -25,6 +20,11 @@ from vsepp.spec import (
     StoreSpec,
     VocabularySpec,
 )
+from vsepp.data.tables import write_tables
+from vsepp.data.tokens import END, SPECIAL, START, Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.features.extract import FILE as FEATURES
+from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 
 CAPTIONS_PER_IMAGE = 5
 VOCABULARY = 10_000

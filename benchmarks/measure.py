@@ -33,6 +33,11 @@ from torch.utils import benchmark
 from torch.utils.data import DataLoader
 
 import vsepp
+from vsepp.base.machine import use_cpu
+from vsepp.base.manifest import git_state, processor
+from vsepp.base.placement import Placing, place
+from vsepp.base.progress import bytes_text
+from vsepp.base.spec import Component, CorpusSpec, RunSpec
 from vsepp.data.store import build_store, open_store
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import encode_batch
@@ -40,11 +45,6 @@ from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
-from vsepp.provenance.manifest import git_state, processor
-from vsepp.runtime.machine import use_cpu
-from vsepp.runtime.placement import Placing, place
-from vsepp.runtime.progress import bytes_text
-from vsepp.spec import Component, CorpusSpec, RunSpec
 from vsepp.training.batches import StepPairs, epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs

@@ -9,8 +9,8 @@ reader have no manifest any more, and are not counted.
 import sys
 from pathlib import Path
 
-from vsepp.provenance.manifest import MANIFEST, read_manifest
-from vsepp.runtime.progress import bytes_text
+from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.progress import bytes_text
 
 
 def bytes_in(*folders: Path) -> int:

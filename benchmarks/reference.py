@@ -18,9 +18,9 @@ from torch.nn.functional import normalize
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.data import Dataset
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.spec import ModelSpec
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import ModelSpec
 
 MARGIN = 0.2
 Batch = tuple[torch.Tensor, torch.Tensor, list[int]]

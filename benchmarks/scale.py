@@ -25,6 +25,8 @@ import numpy as np
 import pandas as pd
 import torch
 
+from vsepp.base.manifest import recorded
+from vsepp.base.spec import RunSpec
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
 from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
@@ -41,8 +43,6 @@ from vsepp.evaluation.ranks import rank_positives
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.extract import FILE as FEATURES
 from vsepp.models.joint import load_joint
-from vsepp.provenance.manifest import recorded
-from vsepp.spec import RunSpec
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 

@@ -19,12 +19,11 @@ import torch
 from checks import Finding
 from measure import ROOT
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST
-from vsepp.provenance.studies import Study, read_results, write_study
-from vsepp.runtime.files import write_text
-from vsepp.spec import seeded, to_dict
-from vsepp.user_files import json_of, text_of
+from vsepp.base.errors import VseppError
+from vsepp.base.files import json_of, text_of, write_text
+from vsepp.base.manifest import MANIFEST
+from vsepp.base.spec import seeded, to_dict
+from vsepp.reporting.studies import Study, read_results, write_study
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 LIST = "jobs.json"
@@ -66,7 +65,7 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
 
 def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run."""
-    from vsepp.config import make_plan
+    from vsepp.pipeline.planner import make_plan
 
     tuned, seeds = (TUNED[:1], SEEDS[:1]) if tiny else (TUNED, SEEDS)
     names = [name for run in tuned for name in (run.removesuffix("-ft"), run)]
@@ -123,7 +122,7 @@ def _make(
 ) -> None:
     """Call a step of the package in its own process."""
     spec = json.dumps(job["spec"])
-    command = [sys.executable, "-m", "vsepp.cli", "make", job["kind"]]
+    command = [sys.executable, "-m", "vsepp.apps.cli", "make", job["kind"]]
     command += ["--spec", spec, "--output", job["folder"]]
     command += [f"--{role.replace('_', '-')}={path}" for role, path in job["inputs"].items()]
     if job["raw"]:

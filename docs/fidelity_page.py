@@ -17,9 +17,9 @@ from typing import Any
 from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel
 
-from vsepp.components import describe, documented, parsed
-from vsepp.config.files import Mistakes, read_yaml, validate
-from vsepp.config.schema import COMPONENTS, FidelityFile, PaperFidelityFile, RunsFile
+from vsepp.base.components import describe, documented, parsed
+from vsepp.pipeline.files import Mistakes, read_yaml, validate
+from vsepp.pipeline.settings import COMPONENTS, FidelityFile, PaperFidelityFile, RunsFile
 
 TEXT = Path(__file__).with_name("fidelity.md.j2")
 DESCRIBED = "vsepp"
@@ -149,7 +149,7 @@ def _said(key: str) -> list[str]:
 def descriptions() -> dict[str, dict[str, str]]:
     """Declaration → key, also of its bases → string below the key. pydantic does not read them."""
     found: dict[str, dict[str, str]] = {}
-    for module in ("vsepp.spec", "vsepp.reporting.report_specs", "vsepp.config.schema"):
+    for module in ("vsepp.base.spec", "vsepp.reporting.report_specs", "vsepp.pipeline.settings"):
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
                 above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)

@@ -31,7 +31,7 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 _PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
-_FIRST = [Path(__file__).parent / part for part in ("dvc/test_hazards.py", "unit/config")]
+_FIRST = [Path(__file__).parent / part for part in ("dvc/test_hazards.py", "unit/pipeline")]
 
 
 def pytest_collection_modifyitems(items):

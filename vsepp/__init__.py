@@ -16,7 +16,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 
 if TYPE_CHECKING:
     from vsepp.retrieval import Model, evaluate, load, rank

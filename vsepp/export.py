@@ -11,22 +11,25 @@ from typing import Any
 
 from jinja2 import Template
 
-from vsepp import __version__, components
-from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
-from vsepp.evaluation.intervals import Interval, image_interval
-from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.models.joint import read_weights
-from vsepp.provenance.compatibility import beside_with, evaluation_of, spec_of
-from vsepp.provenance.digests import file_digest
-from vsepp.provenance.manifest import (
+from vsepp import __version__
+from vsepp.base import components
+from vsepp.base.digests import file_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import write_text
+from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
     uncommitted_steps,
     write_manifest,
 )
-from vsepp.provenance.studies import read_results
+from vsepp.base.places import beside_with, evaluation_of, spec_of
+from vsepp.base.spec import Component, RunSpec
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.evaluation.intervals import Interval, image_interval
+from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.models.joint import read_weights
 from vsepp.reporting.records import Ranked, image_values
+from vsepp.reporting.studies import read_results
 from vsepp.retrieval import (
     ENCODER_FOLDER,
     INSTALLED_ENCODER,
@@ -37,8 +40,6 @@ from vsepp.retrieval import (
     layout_of,
     require_files,
 )
-from vsepp.runtime.files import write_text
-from vsepp.spec import Component, RunSpec
 
 CARD = "README.md"
 _CARD = Path(__file__).with_name("model_card.md.j2")

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from vsepp.base.errors import VseppError, as_started, first_of
+from vsepp.base.files import PHOTOGRAPHS, csv_text, reading, utf8, write_text
+from vsepp.base.spec import Component, CorpusSpec
 from vsepp.data.containers import Container
 from vsepp.data.decode import PICTURE, decoded
 from vsepp.data.readers import captions_csv
-from vsepp.errors import VseppError, as_started, first_of
-from vsepp.runtime.files import csv_text, write_text
-from vsepp.spec import Component, CorpusSpec
-from vsepp.user_files import PHOTOGRAPHS, reading, utf8
 
 log = logging.getLogger("vsepp")
 

@@ -24,13 +24,19 @@ from PIL import Image
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from vsepp.base.digests import file_digest, value_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import bytes_of, reading
+from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.places import beside, spec_of
+from vsepp.base.progress import track
+from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import split
 from vsepp.data.containers import LARGEST_MEMBER
 from vsepp.data.decode import PICTURE, decoded, stored, upright
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
@@ -48,13 +54,7 @@ from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.models.pretrained import import_weights
-from vsepp.provenance.compatibility import beside, spec_of
-from vsepp.provenance.digests import file_digest, value_digest
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.runtime.progress import track
 from vsepp.shipped import model_folder
-from vsepp.spec import Component, RunSpec, to_dict
-from vsepp.user_files import bytes_of, reading
 
 log = logging.getLogger("vsepp")
 

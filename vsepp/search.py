@@ -15,21 +15,20 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vsepp.base.digests import value_digest
+from vsepp.base.errors import VseppError, as_started
+from vsepp.base.files import PHOTOGRAPHS, text_of
+from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.places import PULL, beside, beside_with, evaluation_of
+from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
 from vsepp.data.store import WholeImages, open_store
-from vsepp.errors import VseppError, as_started
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.scores import best_of_blocks
-from vsepp.provenance.artefacts import PULL
-from vsepp.provenance.compatibility import beside, beside_with, evaluation_of
-from vsepp.provenance.digests import value_digest
-from vsepp.provenance.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
 from vsepp.shipped import model_folder, shipped_models
-from vsepp.spec import RunSpec, to_dict
-from vsepp.user_files import PHOTOGRAPHS, text_of
 
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""

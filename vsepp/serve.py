@@ -20,9 +20,9 @@ from jinja2 import StrictUndefined
 from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge, SecurityError
 
+from vsepp.base.errors import VseppError
 from vsepp.data.decode import FORMATS, upright
 from vsepp.data.pictures import as_jpeg
-from vsepp.errors import VseppError
 from vsepp.reporting import TEMPLATES
 from vsepp.search import LONGEST_TEXT, Index
 

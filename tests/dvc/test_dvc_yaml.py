@@ -8,8 +8,8 @@ from dag import ROOT, make_tiny_project
 from dvc.dependency import ParamsDependency
 from dvc.repo import Repo
 
-from vsepp.config import make_plan
-from vsepp.provenance.artefacts import PHASES
+from vsepp.base.places import PHASES
+from vsepp.pipeline.planner import make_plan
 
 pytestmark = pytest.mark.dvc
 TARGETS = [f"all_{phase}" for phase in PHASES]
@@ -126,7 +126,7 @@ import sys
 opened = set()
 sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
 from pathlib import Path
-from vsepp.config import make_plan
+from vsepp.pipeline.planner import make_plan
 make_plan(Path("params"), {})
 print("\\n".join(sorted(name for name in opened if name.startswith("params/"))))
 """

@@ -7,8 +7,8 @@ from contextlib import chdir
 import pytest
 from dag import ROOT, RUNS
 
-from vsepp.config import make_plan
-from vsepp.spec import to_json
+from vsepp.base.spec import to_json
+from vsepp.pipeline.planner import make_plan
 
 pytestmark = pytest.mark.dvc
 RUN, OTHER, *_ = RUNS

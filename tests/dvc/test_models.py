@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dag import RUNS, Project
 
-from vsepp.provenance.manifest import read_manifest, uncommitted_steps
+from vsepp.base.manifest import read_manifest, uncommitted_steps
 
 pytestmark = pytest.mark.dvc
 VSE0, VSEPP, RC, FT = RUNS

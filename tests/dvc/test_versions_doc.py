@@ -13,7 +13,7 @@ import pytest
 from dag import ROOT, RUNS, Project, of
 from processes import wait_until
 
-from vsepp.provenance.manifest import read_manifest, uncommitted_steps
+from vsepp.base.manifest import read_manifest, uncommitted_steps
 
 pytestmark = [pytest.mark.dvc, pytest.mark.whole]
 DOCUMENT = ROOT / "docs" / "versions.md"

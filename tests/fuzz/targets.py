@@ -26,6 +26,8 @@ from PIL import Image, ImageFile
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
 
 import vsepp
+from vsepp.base.manifest import recorded
+from vsepp.base.spec import StoreSpec, to_dict, to_json
 from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
@@ -37,11 +39,9 @@ from vsepp.evaluation.protocols import evaluate
 from vsepp.features.precomputed import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.provenance.manifest import recorded
 from vsepp.released.convert import read_checkpoint, read_words
 from vsepp.retrieval import LAYOUT, LAYOUT_FILE
 from vsepp.sources.sums import read_lock
-from vsepp.spec import StoreSpec, to_dict, to_json
 from vsepp.truths import cxc, eccv
 
 CPU = torch.device("cpu")

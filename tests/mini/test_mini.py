@@ -12,7 +12,7 @@ from dag import ROOT, copy_of_the_project, cpu_seconds_of_children
 from PIL import Image
 
 import vsepp
-from vsepp.provenance.digests import CODE
+from vsepp.pipeline.code import CODE
 from vsepp.reporting.expected import read_expected
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(5400)]

@@ -28,7 +28,7 @@ from made_listings import (
 )
 from made_photographs import draw_all
 
-from vsepp.spec import Component, CorpusSpec
+from vsepp.base.spec import Component, CorpusSpec
 
 ANNOTATIONS = "annotations_trainval2014.zip"
 SPLITS = "caption_datasets.zip"

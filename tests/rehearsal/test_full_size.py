@@ -28,14 +28,14 @@ from fullsize import FULL, corpus_spec, listing, write_raw
 from PIL import Image
 from processes import wait_until
 
+from vsepp.base.digests import file_digest
+from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec, to_json
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vectors import CaptionVectors
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.provenance.digests import file_digest
 from vsepp.sources.download import fetch
-from vsepp.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec, to_json
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 

@@ -16,8 +16,8 @@ from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
 
-from vsepp.config import make_plan
-from vsepp.provenance.digests import file_digest
+from vsepp.base.digests import file_digest
+from vsepp.pipeline.planner import make_plan
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]
 

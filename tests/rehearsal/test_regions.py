@@ -20,7 +20,7 @@ import specs
 from dag import ROOT, Project
 from specs import change
 
-from vsepp.spec import Component, CorpusSpec, VocabularySpec, to_json
+from vsepp.base.spec import Component, CorpusSpec, VocabularySpec, to_json
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(3600)]
 

@@ -81,7 +81,7 @@ def test_the_command_writes_ranks_of_every_task_whatever_the_order_of_the_file(e
     command = [
         sys.executable,
         "-m",
-        "vsepp.cli",
+        "vsepp.apps.cli",
         "evaluate",
         str(embeddings),
         "--output",

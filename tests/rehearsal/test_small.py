@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from fullsize import Sizes, corpus_spec, write_raw
 
+from vsepp.base.spec import StoreSpec
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
-from vsepp.spec import StoreSpec
 
 SMALL = Sizes(
     coco={"train": 60, "restval": 20, "val": 12, "test": 10},

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from vsepp.provenance.artefacts import Artefact
-from vsepp.steps import STEPS
+from vsepp.pipeline.step import Artefact
+from vsepp.pipeline.steps import STEPS
 
 
 def artefact(kind, folder, spec, code, inputs=None, raw=None, files=()):

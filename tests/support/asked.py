@@ -9,12 +9,12 @@ import numpy as np
 import specs
 import torch
 
+from vsepp.base.spec import Component
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.retrieval import Model
 from vsepp.search import Index
-from vsepp.spec import Component
 
 DOT, ORDER = Component("dot"), Component("order", {"form": "root"})
 DIM = specs.MODEL.joint_dim

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from plans import edit
 
-from vsepp.cli import main
+from vsepp.apps.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (

@@ -4,7 +4,7 @@ import importlib
 import textwrap
 from functools import cache
 
-from vsepp import components
+from vsepp.base import components
 
 # A similarity and a text encoder that this package does not have.
 MANHATTAN = '''

@@ -14,11 +14,11 @@ import pandas as pd
 import torch
 from hypothesis import strategies as st
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.spec import Component, VectorsSpec
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import caption_vectors
 from vsepp.losses import Batch, goal
-from vsepp.spec import Component, VectorsSpec
 
 PAIRS = 6
 # Captions of an image, and of the image with the most: COCO's images have five, some seven.

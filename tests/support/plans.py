@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from vsepp.config import make_plan
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.pipeline.planner import make_plan
 
 PARAMS = Path(__file__).resolve().parents[2] / "params"
 

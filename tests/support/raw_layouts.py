@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, CorpusSpec
 from vsepp.data.corpora import read_corpus
-from vsepp.errors import VseppError
-from vsepp.spec import Component, CorpusSpec
 
 # (id, folder, split) in the order of the split file, which is nobody's sorted order.
 COCO_IMAGES = [

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from vsepp.base.digests import path_digest
+from vsepp.base.manifest import artefact_digest, write_manifest
 from vsepp.evaluation import protocols
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.protocols import Evaluation
 from vsepp.evaluation.ranks import Ranks
-from vsepp.provenance.digests import path_digest
-from vsepp.provenance.manifest import artefact_digest, write_manifest
 from vsepp.reporting.records import read_records
 from vsepp.reporting.report_specs import TrainedSpec
 

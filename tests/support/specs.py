@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from vsepp.spec import (
+from vsepp.base.spec import (
     Component,
     CropSpec,
     EncoderSpec,

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 from specs import change
 
+from vsepp.base.spec import CropSpec, RunSpec, VectorsSpec, from_json
 from vsepp.data.captions import build_vocabulary, encode_captions
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import caption_vectors
@@ -23,7 +24,6 @@ from vsepp.features.crops import CaptionCrops
 from vsepp.features.extract import extract_features
 from vsepp.features.tape_writer import write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
-from vsepp.spec import CropSpec, RunSpec, VectorsSpec, from_json
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
 

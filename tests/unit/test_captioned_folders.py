@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.own_pictures import FEWEST_PICTURES, RUN, prepare
 
 

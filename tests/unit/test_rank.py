@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 from pages import DOCS, blocks, one
 
 import vsepp
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 
 
 @given(

@@ -9,7 +9,7 @@ from asked import CAPTIONS, DOT, ORDER, PICTURE, index
 from closeness import assert_near
 from PIL import Image
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.search import THUMBNAIL
 
 

@@ -18,7 +18,7 @@ from markupsafe import escape
 from PIL import Image
 from raw_layouts import encoded
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.serve import create_app, picture_of, serve, trusted_hosts
 
 AWKWARD = [

@@ -12,8 +12,8 @@ from matplotlib.cbook import get_sample_data
 from processes import python
 
 import vsepp
-from vsepp.cli import main
-from vsepp.provenance.manifest import require_intact
+from vsepp.apps.cli import main
+from vsepp.base.manifest import require_intact
 from vsepp.shipped import model_folder, shipped_models
 
 CAPTIONS = ["a bowl of fruit", "a man in a suit smiles", "two dogs on the grass"]
@@ -56,7 +56,7 @@ def test_a_folder_that_happens_to_have_the_name_is_no_model(tmp_path, monkeypatc
 def test_a_wrong_name_is_answered_before_torch_is_imported():
     script = """
 import sys
-from vsepp.cli import main
+from vsepp.apps.cli import main
 assert main(["query", "flikr8k", "--text", "a dog"]) == 1
 assert main(["query", "flickr8k", "--text", "a dog", "--pictures", "nowhere"]) == 1
 print("torch" in sys.modules)

@@ -18,7 +18,7 @@ from dag import RUNS
 from PIL import Image
 
 import vsepp
-from vsepp.cli import main
+from vsepp.apps.cli import main
 from vsepp.search import open_index
 from vsepp.serve import serve
 

@@ -8,7 +8,7 @@ from dag import TINY, copy_of_the_project
 pytestmark = pytest.mark.workflow
 
 # Python reads this at the start of every process that finds it on its path.
-SOME_GPUS = "from vsepp.runtime import devices\ndevices.installed = lambda: {}\n"
+SOME_GPUS = "from vsepp.base import devices\ndevices.installed = lambda: {}\n"
 RUNS = ["flickr-vsepp-rc", "flickr-vsepp-rc-ft", "coco-orderpp-10c-rv"]
 
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from dag import RUNS
 
-from vsepp.provenance.studies import FILES
+from vsepp.reporting.studies import FILES
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS

@@ -19,7 +19,7 @@ from PIL import Image
 from processes import python
 
 import vsepp
-from vsepp import components
+from vsepp.base import components
 from vsepp.shipped import shipped_models
 
 pytestmark = pytest.mark.workflow
@@ -133,7 +133,7 @@ model = vsepp.load({str(exported)!r}, device="cpu")
 images, captions = model.embed_images([{str(tmp_path / "a.jpg")!r}]), model.embed_captions({test_split[1][:3]!r})
 np.savez({str(tmp_path / "found.npz")!r}, images=images, captions=captions)
 print(vsepp.evaluate(images, captions, [0, 0, 0]))
-from vsepp.cli import main
+from vsepp.apps.cli import main
 np.savez("e.npz", image_embeddings=images, caption_embeddings=captions, caption_to_image=np.zeros(3, int))
 assert main(["evaluate", "e.npz"]) == 0
 assert main(["query", {str(exported)!r}, "--text", "a red circle", "--pictures", "."]) == 0

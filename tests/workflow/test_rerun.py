@@ -9,9 +9,9 @@ import pytest
 from dag import RUNS
 from processes import wait_until
 
+from vsepp.base.manifest import MANIFEST
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.protocols import evaluate
-from vsepp.provenance.manifest import MANIFEST
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -26,7 +26,7 @@ def test_what_changes_no_result_reruns_nothing(project):
         path = project.folder / "vsepp" / module
         path.write_text("# A comment.\n" + path.read_text() + "\n# Another.\n")
     # A message of what computes nothing.
-    project.edit("vsepp/runtime/files.py", "give another folder", "give a folder of your own")
+    project.edit("vsepp/base/files.py", "give another folder", "give a folder of your own")
     assert project.planned(resources={"data_on": "mapped", "checkpoint_seconds": 1}) == {}
 
 

@@ -14,9 +14,9 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
+from vsepp.base.errors import VseppError, did_you_mean
+from vsepp.base.files import reading, require_file, shortly
 from vsepp.data.containers import Container
-from vsepp.errors import VseppError, did_you_mean
-from vsepp.user_files import reading, require_file, shortly
 
 
 class _Header(NamedTuple):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
 
+from vsepp.base.declared import PIECES, WORDS
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import VocabularySpec
 from vsepp.data import wordpieces
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.declared import PIECES, WORDS
-from vsepp.errors import VseppError
-from vsepp.spec import VocabularySpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO
 
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import reading, reason_of, require_file, shortly
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, reason_of, require_file, shortly
+from vsepp.base.spec import CorpusSpec
 
 EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
 LARGEST_MEMBER = 2 << 30

@@ -11,12 +11,12 @@ from pathlib import PurePosixPath
 import numpy as np
 import pandas as pd
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.errors import VseppError, first_of, refuse
+from vsepp.base.files import shortly
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus
-from vsepp.errors import VseppError, first_of, refuse
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import shortly
 
 log = logging.getLogger("vsepp")
 

@@ -14,10 +14,10 @@ from typing import IO, NamedTuple
 import numpy as np
 from PIL import Image, ImageOps
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading
+from vsepp.base.spec import StoreSpec
 from vsepp.data.containers import Container
-from vsepp.errors import VseppError
-from vsepp.spec import StoreSpec
-from vsepp.user_files import reading
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""

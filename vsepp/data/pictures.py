@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vsepp.base.files import own_json, reading, write_arrays, write_text
+from vsepp.base.spec import PicturesSpec
 from vsepp.data.arrays import own_arrays
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
-from vsepp.runtime.files import write_arrays, write_text
-from vsepp.spec import PicturesSpec
-from vsepp.user_files import own_json, reading
 
 FILE, CAPTIONS = "pictures.npz", "captions.json"
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.containers import Container, role_path
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import LARGEST_TEXT, bytes_of, json_of, shortly, utf8
 
 
 class Caption(NamedTuple):

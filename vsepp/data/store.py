@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vsepp.base.errors import VseppError, refuse
+from vsepp.base.files import check_space, reading, whole_file, write_text
+from vsepp.base.progress import track
+from vsepp.base.publish import publish
+from vsepp.base.spec import CorpusSpec, StoreSpec
+from vsepp.base.workers import in_processes
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
-from vsepp.errors import VseppError, refuse
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
-from vsepp.runtime.files import whole_file, write_text
-from vsepp.runtime.progress import track
-from vsepp.runtime.workers import in_processes
-from vsepp.spec import CorpusSpec, StoreSpec
-from vsepp.user_files import reading
 
 if TYPE_CHECKING:
+    from vsepp.base.placement import Placed
     from vsepp.data.tables import Table
-    from vsepp.runtime.placement import Placed
 
 log = logging.getLogger("vsepp")
 

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import require_as_written
-from vsepp.runtime.files import whole_file
-from vsepp.user_files import reading
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, whole_file
+from vsepp.base.manifest import require_as_written
 
 if TYPE_CHECKING:
     import pandas as pd

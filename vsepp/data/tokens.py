@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.base.declared import WORDS
+from vsepp.base.files import reading, write_arrays
+from vsepp.base.manifest import require_as_written
 from vsepp.data.arrays import mapped_arrays
-from vsepp.declared import WORDS
-from vsepp.provenance.manifest import require_as_written
-from vsepp.runtime.files import write_arrays
-from vsepp.user_files import reading
 
 # The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")

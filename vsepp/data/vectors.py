@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, write_arrays
+from vsepp.base.manifest import require_as_written
+from vsepp.base.spec import VectorsSpec
 from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import require_as_written
-from vsepp.runtime.files import write_arrays
-from vsepp.spec import VectorsSpec
-from vsepp.user_files import reading
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table

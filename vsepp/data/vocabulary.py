@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.base.declared import PIECES, WORDS
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, text_of, write_text
+from vsepp.base.manifest import require_as_written
+from vsepp.base.spec import VocabularySpec
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.wordpieces import CONTINUED, SPECIAL_PIECES, TOKENIZER
-from vsepp.declared import PIECES, WORDS
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import require_as_written
-from vsepp.runtime.files import write_text
-from vsepp.spec import VocabularySpec
-from vsepp.user_files import reading, text_of
 
 FILE = "vocabulary.json"
 MASK = "<mask>"

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Container
 from pathlib import Path
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 
 TOKENIZER = "lower case, no accents, split at punctuation, WordPiece"
 SPECIAL_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")

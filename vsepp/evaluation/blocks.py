@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import Blocks, ranges
 from vsepp.similarity import namespace
-from vsepp.spec import Component
 
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.files import json_of, reading, shortly, write_arrays
+from vsepp.base.spec import Component
 from vsepp.data.arrays import read_arrays
-from vsepp.errors import VseppError
 from vsepp.evaluation.truth import checked_captions, checked_ids
-from vsepp.runtime.files import write_arrays
-from vsepp.spec import Component
-from vsepp.user_files import json_of, reading, shortly
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
 _OPTIONS = "similarity_options"

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec, RunSpec
 from vsepp.data.store import open_store
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import ranges
 from vsepp.features.caption_states import CaptionStates
@@ -24,7 +25,6 @@ from vsepp.features.extract import CachedFeatures
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
-from vsepp.spec import CropSpec, RunSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading
 from vsepp.data.arrays import read_arrays
-from vsepp.errors import VseppError
 from vsepp.evaluation.embeddings import EMBEDDING_ARRAYS, IDS, Embeddings
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
-from vsepp.user_files import reading
 
 _LISTS = ("i2t_items", "i2t_scores", "t2i_items", "t2i_scores")
 _EXPECTED = "an .npz of embeddings, scores or lists"

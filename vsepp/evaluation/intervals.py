@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.metric_list import AVERAGED, METRICS, RECALLS
 from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.declared import TASKS
-from vsepp.errors import VseppError
+from vsepp.base.declared import TASKS
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import PAPER
 from vsepp.evaluation.ranks import PositiveRanks, rank_positives
 from vsepp.evaluation.scores import Pairs, ScoredSet, Scores, similarity_text
 from vsepp.evaluation.truth import Positives, Ratings, Truth
-from vsepp.spec import Component
 
 ESTIMATES = 1000
 """Number of estimates of a correlation: from drawings of half of the queries, and as many from resampled images."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vsepp.declared import TASKS
+from vsepp.base.declared import TASKS
 from vsepp.evaluation.metrics import PAPER, Metric
 
 if TYPE_CHECKING:

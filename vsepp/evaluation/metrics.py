@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,8 +21,9 @@ from typing import Protocol
 
 import numpy as np
 
-from vsepp.declared import FOLDS, PROTOCOLS
-from vsepp.errors import VseppError
+from vsepp.base.declared import FOLDS, PROTOCOLS
+from vsepp.base.errors import VseppError
+from vsepp.base.files import write_arrays, write_text
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import (
@@ -34,7 +35,6 @@ from vsepp.evaluation.ranks import (
 )
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
 from vsepp.evaluation.truth import own_captions
-from vsepp.runtime.files import write_arrays, write_text
 
 DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"

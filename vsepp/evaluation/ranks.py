@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.declared import TASKS
-from vsepp.errors import VseppError
+from vsepp.base.declared import TASKS
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import BestLists, Pairs, ScoredSet, ScoreMatrix, Scores

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
+from vsepp.base.errors import VseppError
+from vsepp.base.progress import track
 from vsepp.data.tokens import Tokens
-from vsepp.errors import VseppError
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, ImageInputs, SplitRows, evaluation_mode
 from vsepp.evaluation.scores import BestLists, best_items, ranges
 from vsepp.features.caption_states import CaptionStates
 from vsepp.models.joint import JointEmbedding, Sets
-from vsepp.runtime.progress import track
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,13 @@ from types import MappingProxyType
 import numpy as np
 import torch
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading
+from vsepp.base.spec import EvaluationSpec, RunSpec
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import (
@@ -33,8 +35,6 @@ from vsepp.evaluation.scores import ScoredSet
 from vsepp.features.caption_states import CaptionStates
 from vsepp.models.encoder import build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
-from vsepp.spec import EvaluationSpec, RunSpec
-from vsepp.user_files import reading
 
 
 def evaluate_run(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.truth import checked_captions, checked_ids
 from vsepp.similarity import namespace
 

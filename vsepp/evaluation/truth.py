@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vsepp.declared import TASKS
-from vsepp.errors import VseppError
-from vsepp.provenance.digests import value_digest
+from vsepp.base.declared import TASKS
+from vsepp.base.digests import value_digest
+from vsepp.base.errors import VseppError
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import check_space
+from vsepp.base.progress import track
+from vsepp.base.publish import publish
 from vsepp.data.tokens import Tokens
-from vsepp.errors import VseppError
 from vsepp.features.resumable_array import GrowingRows
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
-from vsepp.runtime.progress import track
 
 FILE = "states.npy"
 BATCH = 128

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from vsepp.base.declared import REGIONS
+from vsepp.base.errors import VseppError
+from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
+from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
-from vsepp.declared import REGIONS
-from vsepp.errors import VseppError
-from vsepp.features.hashed import keys_of, uniform
-from vsepp.runtime.placement import Placed, Placing, place, place_of, rows_of, upload
-from vsepp.spec import CropSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
@@ -42,7 +42,7 @@ _RESIZED_ELSEWHERE = 256
 
 
 def place_images(images: Images, placing: Placing) -> Images:
-    """Bring stored images to the device, or leave them in their files; see `vsepp.runtime.placement.place`."""
+    """Bring stored images to the device, or leave them in their files; see `vsepp.base.placement.place`."""
     pixels = images.pixels if isinstance(images, WholeImages) else images
     assert not isinstance(pixels, torch.Tensor)  # in their files
     placed = place(pixels, "image store", placing)

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.declared import REGIONS
-from vsepp.errors import VseppError
+from vsepp.base.declared import REGIONS
+from vsepp.base.errors import VseppError
+from vsepp.base.files import check_space
+from vsepp.base.placement import Placed, rows_of
+from vsepp.base.progress import track
+from vsepp.base.publish import publish
+from vsepp.base.spec import CropSpec
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.inputs import ImageBatch
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
-from vsepp.runtime.placement import Placed, rows_of
-from vsepp.runtime.progress import track
-from vsepp.spec import CropSpec
 
 FILE = "features.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.

@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.placement import upload
+from vsepp.base.spec import CropSpec
 from vsepp.features.crops import Images, gather_crops
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.precision import products_in
-from vsepp.runtime.placement import upload
-from vsepp.spec import CropSpec
 
 ENCODE_BATCH = 128
 # On a CPU, small enough for the activations of a full-size network: at 224 pixels EfficientNet-Lite0 runs twice as fast as

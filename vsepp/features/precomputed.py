@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import check_space, whole_file
+from vsepp.base.progress import track
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
-from vsepp.errors import VseppError
 from vsepp.features.resumable_array import npy_header
-from vsepp.provenance.space import check_space
-from vsepp.runtime.files import whole_file
-from vsepp.runtime.progress import track
-from vsepp.spec import CorpusSpec
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.placement import rows_of, upload
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import check_size, encode_crops, finite
 from vsepp.models.encoder import ImageEncoder
-from vsepp.runtime.placement import rows_of, upload
 
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from vsepp.base.files import check_space
+from vsepp.base.progress import track
+from vsepp.base.publish import publish
 from vsepp.features.crops import CaptionCrops, Images
 from vsepp.features.frozen import ENCODE_BATCH, check_size
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.features.tape import CAPTIONS, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
-from vsepp.provenance.publish import publish
-from vsepp.provenance.space import check_space
-from vsepp.runtime.progress import track
 
 # Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH

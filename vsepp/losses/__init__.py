@@ -1,4 +1,4 @@
-"""Losses over the similarities of a batch: one module each, found by name (`vsepp.components`).
+"""Losses over the similarities of a batch: one module each, found by name (`vsepp.base.components`).
 
 A loss is a function of `scores[image, caption]`, with the pairs on the diagonal:
 
@@ -10,7 +10,7 @@ about the pairs. Besides `loss` and `Options` a module may define
 - `CITATION`: the source of the loss;
 - `needs(options)`: which of `image_rows` and `caption_rows` it needs in `batch`; the others are `None`;
 - `READS`: roles of the artefacts that it reads, such as `("corpus",)`. A loss that reads `caption_vectors` says by its option
-  `vectors` which ones (`vsepp.spec.VectorsSpec`);
+  `vectors` which ones (`vsepp.base.spec.VectorsSpec`);
 - `class State(torch.nn.Module)`, made once as `State(options, folders)`: its own parameters, which are trained,
   clipped and checkpointed with the model's, saved beside the model (`loss.safetensors`) and continued by fine-tuning; and
   the data read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large.

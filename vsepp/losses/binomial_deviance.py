@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import softplus
 
-from vsepp.declared import PositiveFloat
+from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 

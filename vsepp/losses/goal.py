@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 
-from vsepp.declared import Fraction, PositiveFloat
+from vsepp.base.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.hardest import Triplets, triplets
 from vsepp.losses.violations import hinge_costs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vsepp.declared import Fraction, PositiveFloat
+from vsepp.base.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 

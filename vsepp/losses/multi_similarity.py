@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch.nn.functional import softplus
 
-from vsepp.declared import PositiveFloat
+from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.hardest import triplets
 

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch.nn.functional import embedding_bag
 
+from vsepp.base.declared import PositiveFloat
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
-from vsepp.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs
 

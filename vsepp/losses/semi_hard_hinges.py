@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from vsepp.declared import PositiveFloat
+from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import hinge_costs, rows_for_mask
 

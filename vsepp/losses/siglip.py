@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch.nn.functional import softplus
 
-from vsepp.declared import PositiveFloat
+from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
 from vsepp.losses.violations import negatives, positives, rows_for_mask
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.losses import WHOLE, Batch
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from vsepp.components import describe
-from vsepp.declared import WORDS
-from vsepp.spec import Component
+from vsepp.base.components import describe
+from vsepp.base.declared import WORDS
+from vsepp.base.spec import Component
 
 
 def tokens_of(text: Component) -> str:

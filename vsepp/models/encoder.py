@@ -16,9 +16,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from vsepp import components
-from vsepp.errors import VseppError
-from vsepp.spec import EncoderSpec
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import EncoderSpec
 
 WEIGHTS = "encoder.safetensors"
 DESCRIPTION = "encoder.json"

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, ModelSpec
 from vsepp.models.encoder import ImageEncoder, put_weights
 from vsepp.models.inputs import taken
 from vsepp.models.poolings.padding import padding_of
 from vsepp.similarity import scorer
-from vsepp.spec import Component, ModelSpec
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8

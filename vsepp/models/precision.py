@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import torch
 
-from vsepp.declared import Precision
+from vsepp.base.declared import Precision
 
 
 @contextmanager

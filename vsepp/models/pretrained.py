@@ -7,11 +7,11 @@ from pathlib import Path
 
 import torch
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.digests import file_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import EncoderSpec
 from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state
-from vsepp.provenance.digests import file_digest
-from vsepp.spec import EncoderSpec
 
 _FILES = (".pth", ".pt", ".bin", ".safetensors")
 # Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.

@@ -20,14 +20,13 @@ import torch
 from safetensors.torch import save_file
 from torch.serialization import safe_globals
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, require_file, shortly, whole_file, write_text
+from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.runtime.files import whole_file, write_text
-from vsepp.spec import RunSpec, to_json
-from vsepp.user_files import reading, require_file, shortly
 
 TOKENIZER = (
     "of the released code: lower case, nltk's Punkt sentences, then its word tokenizer; the released file holds "

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from vsepp.base.manifest import require_intact
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import LISTS
-from vsepp.provenance.manifest import require_intact
 from vsepp.reporting.records import Record
 from vsepp.similarity import scorer
 

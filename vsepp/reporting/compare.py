@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.base.progress import table
 from vsepp.evaluation import intervals
 from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.reporting import filters
@@ -21,7 +22,6 @@ from vsepp.reporting.groups import Standing, Told, standings, tell
 from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.reporting.report_specs import TASKS
-from vsepp.runtime.progress import table
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from markupsafe import Markup
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.files import whole_file
 from vsepp.reporting import TEMPLATES, filters
 from vsepp.reporting.claims import Verdict
 from vsepp.reporting.figures import kind_of
@@ -24,7 +25,6 @@ from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records, dirty_note, mark
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
-from vsepp.runtime.files import whole_file
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from pydantic import ValidationError
 from pydantic.dataclasses import dataclass
 
-from vsepp.declared import STRICT, mistakes_of
-from vsepp.errors import VseppError, as_started, first_of
+from vsepp.base.declared import STRICT, mistakes_of
+from vsepp.base.errors import VseppError, as_started, first_of
 from vsepp.reporting.records import Records
 
 WITHIN, ABOVE, NOT_HELD, OUTSIDE = "within tolerance", "above chance", "not held", "outside"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
 from vsepp.evaluation.metric_list import METRICS
 from vsepp.reporting.report_specs import TASKS
-from vsepp.runtime.progress import bytes_text  # noqa: F401  # a filter of the templates
 
 if TYPE_CHECKING:
     from vsepp.evaluation.intervals import Interval

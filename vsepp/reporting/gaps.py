@@ -14,12 +14,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from vsepp.base.spec import Component
 from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.reporting import filters
 from vsepp.reporting.claims import FAILED, NOT_RUN, Verdict
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, THEIRS, Said, metric_text
 from vsepp.reporting.report_specs import ContextSpec, FigureSpec
-from vsepp.spec import Component
 
 _DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
 _LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vsepp.declared import TASKS
+from vsepp.base.declared import TASKS
 from vsepp.evaluation.intervals import AT_CHANCE, image_intervals, per_image, ranks_like_chance
 from vsepp.evaluation.judged import Judged
 from vsepp.evaluation.metric_list import AVERAGED, METRICS

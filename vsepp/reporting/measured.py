@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation import intervals
-from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.claims import CHANCE, COLLAPSED, NOT_RUN, Verdict, rule_of
 from vsepp.reporting.records import (

@@ -13,8 +13,9 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import MANIFEST, git_state, read_manifest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import csv_text, write_text
+from vsepp.base.manifest import MANIFEST, git_state, read_manifest
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
@@ -25,7 +26,6 @@ from vsepp.reporting.records import MadeBy, Record, Records, command, read_recor
 from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
-from vsepp.runtime.files import csv_text, write_text
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""

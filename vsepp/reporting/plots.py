@@ -12,7 +12,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vsepp.provenance.manifest import require_intact
+from vsepp.base.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vsepp.errors import VseppError, refuse
+from vsepp.base.errors import VseppError, refuse
+from vsepp.base.files import shortly, text_of
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.user_files import shortly, text_of
 
 Published = Mapping[tuple[str, str], Mapping[str, str]]
 """(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.provenance.manifest import MANIFEST, read_manifest
-from vsepp.provenance.studies import METRICS_FILE, RANKS_FILE, Kept, read_results
 from vsepp.reporting import filters
 from vsepp.reporting.records import TEST_IMAGES, Ranked, scores
+from vsepp.reporting.studies import METRICS_FILE, RANKS_FILE, Kept, read_results
 
 Source = Path | Kept
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a record."""

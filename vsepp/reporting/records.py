@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
+from vsepp.base.places import PULL
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.provenance.artefacts import PULL
-from vsepp.provenance.manifest import ancestors_of, parent_of, uncommitted_steps
-from vsepp.provenance.studies import METRICS_FILE, Kept, read_results, study_of
 from vsepp.reporting import filters
 from vsepp.reporting.report_specs import ContextSpec, TrainedSpec
+from vsepp.reporting.studies import METRICS_FILE, Kept, read_results, study_of
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
 """What scores must share to be compared."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic.dataclasses import dataclass
 
-from vsepp import components, declared
-from vsepp.declared import PROTOCOLS, STRICT, Count, PositiveFloat
+from vsepp.base import components, declared
+from vsepp.base.declared import PROTOCOLS, STRICT, Count, PositiveFloat
+from vsepp.base.spec import Component, seeded
 from vsepp.evaluation.metric_list import AVERAGED, METRICS
-from vsepp.provenance.studies import FILES, HISTORY_FILE
-from vsepp.spec import Component, seeded
+from vsepp.reporting.studies import FILES, HISTORY_FILE
 
 TASKS: dict[str, str] = {
     **{task: name.capitalize() for task, name in declared.TASKS.items()},

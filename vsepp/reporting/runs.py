@@ -13,9 +13,9 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
+from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import image_interval
 from vsepp.evaluation.metric_list import COMPARED
-from vsepp.provenance.manifest import ancestors_of
 from vsepp.reporting import filters
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import Verdict, of_the_paper

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from vsepp.errors import as_started
+from vsepp.base.errors import as_started
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
 from vsepp.reporting.records import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.declared import FOLDS
-from vsepp.errors import VseppError
+from vsepp.base.declared import FOLDS
+from vsepp.base.errors import VseppError
 from vsepp.reporting import filters
 from vsepp.reporting.figures import kind_of
 from vsepp.reporting.published import Published

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vsepp.base.spec import Difficulty
 from vsepp.scenes import words
 from vsepp.scenes.world import Scene, Thing
-from vsepp.spec import Difficulty
 
 _OPENINGS = (
     "there is {}",

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.declared import SPLITS
-from vsepp.errors import VseppError
-from vsepp.runtime.progress import track
-from vsepp.runtime.workers import in_processes
+from vsepp.base.declared import SPLITS
+from vsepp.base.errors import VseppError
+from vsepp.base.progress import track
+from vsepp.base.spec import Difficulty, ScenesSpec
+from vsepp.base.workers import in_processes
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import render_scene
 from vsepp.scenes.world import Scene, sample_split
-from vsepp.spec import Difficulty, ScenesSpec
 
 LAYOUTS = {"coco": SPLITS, "flickr": ("train", "val", "test")}
 """Layout → the splits that its Karpathy file knows."""

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec, EncoderSpec, PretrainingSpec
 from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops, sizes_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 from vsepp.scenes.backdrops import gradient
 from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish
 from vsepp.scenes.world import Thing
-from vsepp.spec import CropSpec, EncoderSpec, PretrainingSpec
 
 log = logging.getLogger("vsepp")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image, ImageDraw
 
+from vsepp.base.spec import Difficulty
 from vsepp.scenes.backdrops import backdrop
 from vsepp.scenes.world import Scene, Thing
-from vsepp.spec import Difficulty
 
 PALETTE = {
     "red": (208, 32, 38),

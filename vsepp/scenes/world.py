@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from vsepp.base.spec import Difficulty
 from vsepp.scenes import words
-from vsepp.spec import Difficulty
 
 SHAPES, COLOURS, TEXTURES = tuple(words.SHAPES), tuple(words.COLOURS), tuple(words.TEXTURES)
 GROUNDS, SKIES = tuple(words.GROUNDS), tuple(words.SKIES)

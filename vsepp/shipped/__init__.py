@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from vsepp.errors import VseppError, did_you_mean
-from vsepp.provenance.manifest import MANIFEST
+from vsepp.base.errors import VseppError, did_you_mean
+from vsepp.base.manifest import MANIFEST
 
 
 def shipped_models() -> dict[str, Path]:

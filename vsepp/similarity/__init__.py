@@ -1,4 +1,4 @@
-"""Similarities of image and caption embeddings: one module each, found by name (`vsepp.components`).
+"""Similarities of image and caption embeddings: one module each, found by name (`vsepp.base.components`).
 
 A similarity is a function of embeddings; their last dimension is the joint space, and a larger value means more similar:
 
@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp import components
-from vsepp.spec import Component
+from vsepp.base import components
+from vsepp.base.spec import Component
 
 # Largest temporary, in elements, if there is no faster way.
 _ELEMENTS = 1 << 22

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import read_sidecar
-from vsepp.provenance.publish import state_folder
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import read_sidecar
+from vsepp.base.publish import state_folder
+from vsepp.base.spec import SourceSpec
 from vsepp.sources.sums import ExpectedSum, describe, expected_sum, fault_of, write_facts
 from vsepp.sources.transfer import Partial, Refused
-from vsepp.spec import SourceSpec
 
 log = logging.getLogger("vsepp")
 

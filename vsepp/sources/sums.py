@@ -15,14 +15,13 @@ from filelock import FileLock
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from vsepp.declared import STRICT, Sha256, mistakes_of
-from vsepp.errors import VseppError
-from vsepp.provenance.digests import file_digest
-from vsepp.provenance.manifest import sidecar_path
-from vsepp.runtime.files import write_text
-from vsepp.spec import SourceSpec
-from vsepp.user_files import text_of
-from vsepp.user_yaml import yaml_of
+from vsepp.base.declared import STRICT, Sha256, mistakes_of
+from vsepp.base.digests import file_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import text_of, write_text
+from vsepp.base.manifest import sidecar_path
+from vsepp.base.spec import SourceSpec
+from vsepp.base.yaml import yaml_of
 
 log = logging.getLogger("vsepp")
 

@@ -11,10 +11,9 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from vsepp.provenance.space import check_space
-from vsepp.runtime.files import write_text
-from vsepp.runtime.progress import track_amount
-from vsepp.spec import SourceSpec
+from vsepp.base.files import check_space, write_text
+from vsepp.base.progress import track_amount
+from vsepp.base.spec import SourceSpec
 
 log = logging.getLogger("vsepp")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vsepp.spec import ScheduleSpec
+from vsepp.base.spec import ScheduleSpec
 
 # First word of each generator's seed, so that order, extra pairs and subsets are independent draws.
 _ORDER, _EXTRA, _SUBSET = 1, 2, 3

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from vsepp.errors import VseppError
-from vsepp.runtime.files import whole_file
+from vsepp.base.errors import VseppError
+from vsepp.base.files import whole_file
 
 FILE = "checkpoint.pt"
 SECONDS_BETWEEN = 60.0

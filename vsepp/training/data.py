@@ -10,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from vsepp.base.errors import VseppError
+from vsepp.base.placement import Placing, place, place_of
+from vsepp.base.spec import RunSpec
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation.encode import (
     CentreCrops,
     ImageInputs,
@@ -32,8 +34,6 @@ from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
 from vsepp.models.inputs import ImageBatch
-from vsepp.runtime.placement import Placing, place, place_of
-from vsepp.spec import RunSpec
 from vsepp.training.size_augmentation import TrainCaptions, TrainInputs, thinned_captions, thinned_images
 
 

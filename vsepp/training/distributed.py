@@ -1,4 +1,4 @@
-"""One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.cli make run …`.
+"""One run on several processes, each with a device: `torchrun --nproc-per-node 2 -m vsepp.apps.cli make run …`.
 
 Every process embeds its share of each batch's pairs and gets the embeddings of the others, so each has the loss of the whole
 batch. The loss's gradient reaches the parameters through the process's own share; summed over the processes, it is the gradient
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from vsepp import components
-from vsepp.errors import VseppError
-from vsepp.spec import RunSpec
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import RunSpec
 
 T = TypeVar("T")
 

@@ -7,15 +7,15 @@ import time
 
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.placement import upload
+from vsepp.base.progress import track
+from vsepp.base.spec import RunSpec, ScheduleSpec
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import RetrievalMetrics, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import Batch, first_epoch_after
 from vsepp.models.precision import fp32_products_in
-from vsepp.runtime.placement import upload
-from vsepp.runtime.progress import track
-from vsepp.spec import RunSpec, ScheduleSpec
 from vsepp.training.batches import StepPairs, epoch_batches, steps_per_epoch
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from vsepp.base.files import csv_text, write_text
 from vsepp.evaluation.metrics import chance_rsum
-from vsepp.runtime.files import csv_text, write_text
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from vsepp.base.progress import duration_text
+from vsepp.base.publish import publish
+from vsepp.base.spec import RunSpec, to_json
 from vsepp.evaluation.encode import required
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding, read_weights
-from vsepp.provenance.publish import publish
-from vsepp.runtime.progress import duration_text
-from vsepp.spec import RunSpec, to_json
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vsepp.features.hashed import keys_of, uniform
+from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.placement import upload
 from vsepp.models.joint import JointEmbedding, Sets
-from vsepp.runtime.placement import upload
 
 # Which uniform numbers of a caption are used; crops and size augmentation take others.
 _CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION = 200, 201

@@ -10,15 +10,15 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from vsepp.base.declared import PIECES
+from vsepp.base.errors import VseppError
+from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.placement import upload
+from vsepp.base.spec import RunSpec
 from vsepp.data.tokens import PAD, SPECIAL, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
-from vsepp.declared import PIECES
-from vsepp.errors import VseppError
 from vsepp.features.caption_states import CaptionStates
-from vsepp.features.hashed import keys_of, uniform
 from vsepp.models.inputs import ImageBatch, taken
-from vsepp.runtime.placement import upload
-from vsepp.spec import RunSpec
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 """Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 
 import torch
 
+from vsepp.base.spec import RunSpec
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import RunSpec
 from vsepp.training.checkpoint import Checkpoints
 from vsepp.training.data import TrainingData
 from vsepp.training.distributed import ALONE, ProcessGroup

@@ -10,13 +10,13 @@ from typing import Any, Protocol
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import ADAM, Component, RunSpec
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, Sets
-from vsepp.spec import ADAM, Component, RunSpec
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.files import bytes_of, reading
 from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, IdPairs, Truth
-from vsepp.user_files import bytes_of, reading
 
 __all__ = ["FILES", "installed", "judge", "read"]
 CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.files import json_of, reading, shortly, text_of
 from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, Truth
-from vsepp.user_files import json_of, reading, shortly, text_of
 
 __all__ = ["FILES", "installed", "judge", "read"]
 CITATION = "Chun, Kim, Park, Chang and Oh, ECCV Caption: Correcting False Negatives by Collecting Machine-and-Human-verified Image-Caption Associations for MS-COCO, ECCV 2022"

@@ -1,5 +1,5 @@
 # The plan that all rules look up, and the only functions of the workflow: what a job makes, reads and computes stands in
-# the plan's table (`vsepp.config`); here is what only Snakemake needs.
+# the plan's table (`vsepp.pipeline`); here is what only Snakemake needs.
 
 import os
 import re
@@ -9,14 +9,14 @@ from shlex import quote
 
 from snakemake.exceptions import WorkflowError
 
-from vsepp.config import make_plan
-from vsepp.config.files import with_types
-from vsepp.config.plan import DOWNLOADS
-from vsepp.errors import VseppError, printable
-from vsepp.provenance.publish import RULE_SHELL
-from vsepp.runtime.devices import visible_gpus
-from vsepp.spec import to_json
-from vsepp.steps import STEPS
+from vsepp.pipeline.planner import make_plan
+from vsepp.pipeline.files import with_types
+from vsepp.pipeline.plan import DOWNLOADS
+from vsepp.base.errors import VseppError, printable
+from vsepp.base.publish import RULE_SHELL
+from vsepp.base.devices import visible_gpus
+from vsepp.base.spec import to_json
+from vsepp.pipeline.steps import STEPS
 
 # Without bytecode on the disk each job would compile torch anew: a start of it takes 10 s in place of 4.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vsepp.base.errors import VseppError
 from vsepp.data.arrays import read_arrays
-from vsepp.errors import VseppError
 
 KNOWN = ("rows", "name")
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)

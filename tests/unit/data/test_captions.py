@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsepp.base.declared import SPLITS
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import VocabularySpec, to_dict
 from vsepp.data.captions import build_vocabulary, encode_captions, tokenize
 from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.declared import SPLITS
-from vsepp.errors import VseppError
-from vsepp.spec import VocabularySpec, to_dict
 
 TRICKY = {
     "A man's hat, a dog's 'toy' & two boys' kites.": [

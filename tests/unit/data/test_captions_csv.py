@@ -3,9 +3,9 @@
 import pytest
 from PIL import Image
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, CorpusSpec
 from vsepp.data.corpora import read_corpus, require_test_images
-from vsepp.errors import VseppError
-from vsepp.spec import Component, CorpusSpec
 
 
 def corpus(folder, text, pictures=("a.jpg", "b.png", "more/c.jpg")):

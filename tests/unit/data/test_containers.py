@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from vsepp.base.errors import VseppError
 from vsepp.data.containers import Container
-from vsepp.errors import VseppError
 
 
 @pytest.fixture

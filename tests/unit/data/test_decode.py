@@ -10,11 +10,11 @@ from PIL import Image
 from raw_layouts import corpus, encoded, jpeg, write_flickr8k
 from specs import change
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import StoreSpec
 from vsepp.data.corpora import read_corpus
 from vsepp.data.decode import decoded, in_rgb, stored
 from vsepp.data.store import build_store, open_store
-from vsepp.errors import VseppError
-from vsepp.spec import StoreSpec
 
 SQUASH = StoreSpec("squash", 16)
 

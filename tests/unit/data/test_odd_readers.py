@@ -17,14 +17,14 @@ from raw_layouts import (
     write_karpathy,
 )
 
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import recorded
+from vsepp.base.spec import Component
 from vsepp.data.arrays import NpyRows
 from vsepp.data.captions import tokenize
 from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.errors import VseppError
-from vsepp.provenance.manifest import recorded
-from vsepp.spec import Component
 
 HUGE, DEEP = 1 << 70, "[" * 5000 + "]" * 5000
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from raw_layouts import refused, write_precomp, zipped
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import StoreSpec
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store
-from vsepp.errors import VseppError
-from vsepp.spec import StoreSpec
 
 
 def folder_of(spec) -> Path:

@@ -13,11 +13,11 @@ from PIL import Image
 from processes import wait_until
 from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, zipped
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec, StoreSpec
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
-from vsepp.errors import VseppError
 from vsepp.features.crops import fixed_boxes, gather_crops
-from vsepp.spec import CropSpec, StoreSpec
 
 SQUASH = StoreSpec("squash", 16)
 SHORT = StoreSpec("short_side", 16)
@@ -177,7 +177,7 @@ import sys
 from pathlib import Path
 import pandas as pd
 from vsepp.data.store import build_store
-from vsepp.spec import Component, CorpusSpec, StoreSpec
+from vsepp.base.spec import Component, CorpusSpec, StoreSpec
 
 root, side = Path(sys.argv[1]), int(sys.argv[2])
 names = sorted(path.name for path in (root / "photographs").iterdir())

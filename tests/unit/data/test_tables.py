@@ -3,9 +3,9 @@ import pyarrow.parquet as pq
 import pytest
 from raw_layouts import write_coco
 
+from vsepp.base.errors import VseppError
 from vsepp.data.corpora import read_corpus
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.errors import VseppError
 
 
 @pytest.fixture

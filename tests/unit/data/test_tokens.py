@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsepp.base.errors import VseppError
 from vsepp.data import tokens as tokens_module
 from vsepp.data.tokens import PAD, Tokens
-from vsepp.errors import VseppError
 
 captions_as_lists = st.lists(
     st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9), min_size=1, max_size=20

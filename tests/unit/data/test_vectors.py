@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import VectorsSpec
 from vsepp.data.vectors import CaptionVectors, caption_vectors
-from vsepp.errors import VseppError
-from vsepp.spec import VectorsSpec
 
 TEXTS = ["A dog, a ball", "a cat", "A dog sleeps", "the zebra", ""]
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsepp.base.errors import VseppError
 from vsepp.data.captions import encode_captions, split
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES, minilm_file, pieces_of
-from vsepp.errors import VseppError
 
 PIECES = (
     *SPECIAL_PIECES,

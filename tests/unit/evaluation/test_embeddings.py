@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions
-from vsepp.spec import Component
 
 ROOT = Component("order", {"form": "root"})
 

@@ -7,12 +7,12 @@ import specs
 import torch
 from closeness import assert_near
 
+from vsepp.base.spec import Component
 from vsepp.data.tokens import Tokens
 from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component
 
 CPU = torch.device("cpu")
 SPEC = dataclasses.replace(

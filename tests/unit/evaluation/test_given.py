@@ -12,9 +12,9 @@ from pages import DOCS, blocks, one
 from raw_layouts import jpeg
 from torchvision.transforms.functional import pil_to_tensor
 
-from vsepp.cli import main
+from vsepp.apps.cli import main
+from vsepp.base.errors import VseppError
 from vsepp.data.tables import write_tables
-from vsepp.errors import VseppError
 from vsepp.evaluation.given import read_given
 from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.scores import ScoredSet

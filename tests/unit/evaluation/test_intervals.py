@@ -5,7 +5,7 @@ from math import comb, erfc
 import numpy as np
 import pytest
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.evaluation import intervals
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import (

@@ -9,7 +9,8 @@ import pytest
 from scipy import stats
 
 from tests.support.flickr8k import SHARED
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation import judged
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image, ranks_like_chance
@@ -18,7 +19,6 @@ from vsepp.evaluation.metric_list import METRICS
 from vsepp.evaluation.ranks import kept_ranks
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
 from vsepp.evaluation.truth import Gallery, Positives, Ratings
-from vsepp.spec import Component
 from vsepp.truths import cxc, eccv
 
 IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import (
     DirectionMetrics,

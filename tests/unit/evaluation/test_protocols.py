@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import mean_metrics, retrieval_metrics
 from vsepp.evaluation.protocols import evaluate, protocol_folds, save
 from vsepp.evaluation.ranks import retrieval_ranks
-from vsepp.spec import Component
 
 
 @pytest.fixture(scope="module", params=["dot", "order"])

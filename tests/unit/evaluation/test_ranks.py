@@ -11,12 +11,12 @@ from installed import MANHATTAN as INSTALLED
 from installed import install
 from processes import python
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation import blocks
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import direction_metrics
 from vsepp.evaluation.ranks import own_ranks, retrieval_ranks
-from vsepp.spec import Component
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 MANHATTAN = Component("manhattan", {"power": 1.0})
@@ -186,7 +186,7 @@ def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
     """The float32 kernels of AVX2 processors sum an element by its place in the matrix; it must not show. Nor is torch needed."""
     script = (
         "import sys; sys.modules['torch'] = None; import numpy as np; from vsepp.evaluation.embeddings import Embeddings; "
-        "from vsepp.evaluation.ranks import retrieval_ranks; from vsepp.spec import Component; "
+        "from vsepp.evaluation.ranks import retrieval_ranks; from vsepp.base.spec import Component; "
         "rng = np.random.default_rng(0); f, g = rng.standard_normal((2, 333)).astype('f4'); "
         "sides = np.tile(f, (700, 1)), np.tile(g, (2100, 1)), rng.permutation(np.arange(2100) % 700); "
         "a, b = (retrieval_ranks(Embeddings(*sides, Component(name))) for name in ('dot', 'order')); "

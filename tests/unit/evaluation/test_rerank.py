@@ -13,10 +13,11 @@ from installed import COSINES, install
 from safetensors.torch import save_file
 from specs import change
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
@@ -26,7 +27,6 @@ from vsepp.evaluation.scores import ScoreMatrix, best_columns, best_items
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component, EvaluationSpec
 
 IMAGES, CAPTIONS = tiny.SPLITS["test"], tiny.SPLITS["test"] * tiny.CAPTIONS_PER_IMAGE
 FUSION = Component("fusion", {"layers": 1, "heads": 2, "intermediate": 12, "k": 4})

@@ -8,11 +8,12 @@ import tiny_corpus as tiny
 import torch
 from safetensors.torch import save_file
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import EvaluationSpec
 from vsepp.data.captions import TOKENIZER
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
@@ -21,7 +22,6 @@ from vsepp.evaluation.run import encode_run, evaluate_ensemble, evaluate_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import EvaluationSpec
 
 CPU = tiny.CPU
 RUN = tiny.change(tiny.FROZEN, model__similarity__name="order")

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation import protocols
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
@@ -18,7 +19,6 @@ from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, re
 from vsepp.evaluation.scores import BestLists, ScoreMatrix, twice_above
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 from vsepp.similarity import scorer
-from vsepp.spec import Component
 
 
 def naive(scores, truth):

@@ -8,14 +8,14 @@ import specs
 import torch
 from specs import change
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.data.tokens import Tokens
-from vsepp.errors import VseppError
 from vsepp.features import caption_states
 from vsepp.features.caption_states import CaptionStates, write_caption_states
 from vsepp.models import frozen_part
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.text.bert import Options, TextEncoder
-from vsepp.spec import Component
 
 CPU = torch.device("cpu")
 SIZES = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 16, "positions": 16}

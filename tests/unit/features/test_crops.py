@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
-from vsepp.errors import VseppError
 from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
-from vsepp.spec import CropSpec
 
 SIDE, SIZE = 48, 40
 CROP = CropSpec(kind="RC", size=SIZE)

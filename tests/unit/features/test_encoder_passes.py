@@ -10,9 +10,9 @@ import pytest
 import tiny_corpus as tiny
 from processes import wait_until
 
-from vsepp.provenance.artefacts import Job
-from vsepp.spec import TapeSpec
-from vsepp.steps import tape as tape_step
+from vsepp.base.spec import TapeSpec
+from vsepp.pipeline.step import Job
+from vsepp.pipeline.steps import tape as tape_step
 
 EPOCHS = 16
 ENCODER = tiny.ENCODERS["vgg"]

@@ -3,12 +3,12 @@ import pytest
 import torch
 from closeness import assert_near
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec
 from vsepp.features.crops import fixed_boxes
 from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
 from vsepp.features.frozen import encode_crops
 from vsepp.models.encoder import build_encoder
-from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
 SIDE, SIZE = 30, 24

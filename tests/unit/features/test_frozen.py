@@ -3,9 +3,9 @@ import pytest
 import torch
 from closeness import assert_near
 
+from vsepp.base.spec import CropSpec
 from vsepp.features.crops import fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, encode_crops
-from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
 SIZE = 40

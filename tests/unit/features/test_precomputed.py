@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
 
+from vsepp.base.errors import VseppError
 from vsepp.data.corpora import read_corpus
-from vsepp.errors import VseppError
 from vsepp.features import precomputed
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.precomputed import import_precomputed, raw_features

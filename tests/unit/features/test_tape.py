@@ -3,11 +3,11 @@ import pytest
 import torch
 from closeness import assert_near
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CropSpec
 from vsepp.features.crops import CaptionCrops, crop_boxes
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.features.tape_writer import write_tape
-from vsepp.spec import CropSpec
 
 CPU = torch.device("cpu")
 SIDE, SIZE = 30, 24

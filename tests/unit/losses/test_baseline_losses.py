@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from objectives import batch_of, cases, scores_of
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.spec import Component
 from vsepp.losses import (
     Batch,
     info_nce,
     siglip,
 )
-from vsepp.spec import Component
 
 MARGIN = 0.3
 

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 from objectives import OBJECTIVES, PROMISES, random_captions, write_corpus
 
-from vsepp import components
-from vsepp.errors import VseppError
-from vsepp.spec import Component
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 
 MASKED = [
     dataclasses.replace(objective, options={"mask_same_image": True})

@@ -8,11 +8,11 @@ import pytest
 import specs
 import torch
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.spec import Component
 from vsepp.losses import Batch
 from vsepp.losses.goal import KNOWN, Options, loss
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component
 
 TRIPLETS = ("constant", "nca", "circle")
 PAIRS = ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")

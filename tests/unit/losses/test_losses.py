@@ -4,7 +4,7 @@ import pytest
 import torch
 from objectives import batch_of
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.losses import Batch, first_epoch_after, max_of_hinges, sum_of_hinges
 from vsepp.losses.violations import hinge_costs
 

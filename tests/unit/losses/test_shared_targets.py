@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.losses import Batch
 from vsepp.losses.info_nce import Options, loss, needs
 

@@ -8,12 +8,12 @@ import specs
 import torch
 from safetensors.torch import save_file
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import minilm_file, pieces_of
-from vsepp.errors import VseppError
 from vsepp.models.joint import l2_normalise, load_joint
 from vsepp.models.text.bert import Options, TextEncoder
-from vsepp.spec import Component
 
 SMALL = Options(dim=6, layers=2, hidden=8, heads=2, intermediate=16, positions=12)
 MINILM = Options("minilm", dim=256, layers=6, hidden=384, intermediate=1536)

@@ -4,7 +4,7 @@ import pytest
 import specs
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.models.encoder import build_encoder, load_encoder, save_encoder
 
 

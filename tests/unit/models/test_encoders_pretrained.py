@@ -8,7 +8,7 @@ import torch
 from closeness import assert_near
 from safetensors.torch import save_file
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.pretrained import import_weights
 

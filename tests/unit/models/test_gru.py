@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.text.gru import Options, TextEncoder
-from vsepp.spec import Component
 
 WORDS, WORD_DIM, DIM = 12, 5, 7
 RAGGED = [3, 1, 9, 2, 2, 9, 1, 4]

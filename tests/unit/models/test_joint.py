@@ -5,10 +5,10 @@ from closeness import assert_near
 from installed import MEAN_OF_WORDS, install
 from safetensors.torch import save_file
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
-from vsepp.spec import Component
 
 SPEC = specs.MODEL
 ENCODER = specs.change(specs.ENCODER, name="resnet", architecture="mini/resnet_mini")

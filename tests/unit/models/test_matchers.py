@@ -6,10 +6,10 @@ import pytest
 import torch
 from specs import MODEL, change
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.matchers.fusion import Matcher, Options
-from vsepp.spec import Component
 
 IMAGE, STATE = 6, 8
 OPTIONS = Options(layers=2, heads=2, intermediate=12)

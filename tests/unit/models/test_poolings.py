@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.poolings.gpo import position_codes, weighted
-from vsepp.spec import Component
 
 NAMES = ["first", "gpo", "kmax", "max", "mean"]
 LENGTHS = torch.tensor([5, 1, 3, 5, 2])

@@ -8,12 +8,12 @@ import torch
 from specs import change
 from torch import nn
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.heads.regions import ImageHead, Options
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.text import bigru
-from vsepp.spec import Component
 
 LENGTHS = torch.tensor([4, 1, 3])
 MODEL = change(specs.MODEL, joint_dim=8, image_pooling=Component("mean"))

@@ -17,14 +17,14 @@ from legacy_files import (
 )
 from torch import nn
 
-from vsepp.cli import main
+from vsepp.apps.cli import main
+from vsepp.base.digests import file_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint, read_weights
-from vsepp.provenance.digests import file_digest
 from vsepp.released.convert import Checkpoint, import_released, our_state, read_words
-from vsepp.spec import Component, CropSpec, RunSpec, from_json, to_json
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
 WORD_DIM, DIM, FEATURE, SIDE = 4, 6, 128, 24

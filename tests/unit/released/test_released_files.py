@@ -22,7 +22,7 @@ from legacy_files import (
     write_torch,
 )
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.released.convert import read_checkpoint, read_words
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "a", "café", "\u4e2d"]

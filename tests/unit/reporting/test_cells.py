@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from reported import DIRTY, I2T, T2I
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.reporting.report_specs import GroupSpec, RowSpec, TableSpec
 from vsepp.reporting.tables import build_table, flat_rows
 

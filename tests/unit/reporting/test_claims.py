@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plans import PARAMS, plan
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Verdict, counts, of_the_paper

@@ -9,14 +9,14 @@ import pytest
 from plans import PARAMS
 from reported import CLEAN, seal
 
-from vsepp.cli import main
-from vsepp.errors import VseppError
+from vsepp.apps.cli import main
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metric_list import RECALLS
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.compare import compare, metric_text
-from vsepp.spec import Component
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 N, OWNER = 60, np.repeat(np.arange(60), 5)
@@ -268,9 +268,7 @@ def test_the_command_names_what_is_not_there(files, capsys, monkeypatch, tmp_pat
     assert "run ids need the project's folder, with params/" in capsys.readouterr().err
 
 
-WITHOUT = (
-    "import sys; sys.modules |= dict.fromkeys({!r}); from vsepp.cli import main; sys.exit(main(sys.argv[1:]))"
-)
+WITHOUT = "import sys; sys.modules |= dict.fromkeys({!r}); from vsepp.apps.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
 def test_folders_and_files_need_no_workflow_packages(files):

@@ -7,8 +7,8 @@ import pytest
 from reported import CLEAN, seal
 from test_compare import N, embeddings, evaluated, shares
 
-from vsepp.cli import main
-from vsepp.errors import VseppError
+from vsepp.apps.cli import main
+from vsepp.base.errors import VseppError
 from vsepp.evaluation.intervals import Interval
 from vsepp.reporting.compare import compare, compare_many
 

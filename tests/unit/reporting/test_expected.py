@@ -4,8 +4,8 @@ import pytest
 from plans import PARAMS, plan
 from reported import I2T, T2I
 
-from vsepp.config.plan import expected_of
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.pipeline.plan import expected_of
 from vsepp.reporting.expected import Expected, counted, read_expected, states_of
 
 HEAD = "run,protocol,seed,metric,expected,tolerance\n"

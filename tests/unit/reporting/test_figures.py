@@ -14,19 +14,19 @@ from installed import DOTS, install
 from PIL import Image
 from reported import CLEAN, DIRTY, I2T, seal
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import artefact_digest
+from vsepp.base.spec import Component, FigureDataSpec
 from vsepp.evaluation import protocols
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import Interval
 from vsepp.evaluation.scores import BestLists, best_items
-from vsepp.provenance.manifest import artefact_digest
+from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import CHANCE, NOT_RUN, SAME, Verdict
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.report_specs import ClaimSpec, FigureSpec
-from vsepp.spec import Component, FigureDataSpec
-from vsepp.steps.figure_data import STEP as FIGURE_DATA
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")

@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.reporting import filters
 
 

@@ -14,7 +14,7 @@ import pytest
 from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
-from vsepp import spec as specs
+from vsepp.base import spec as specs
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
 from vsepp.reporting.report_specs import GroupSpec, ReportSpec, RowSpec
 

@@ -3,7 +3,7 @@
 import pytest
 from plans import PARAMS, copied, refused
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.reporting.published import read_published
 
 HEADING = "table,row,kind,protocol,i2t_r1,i2t_medr,rsum,i2t_r1_sd,note"

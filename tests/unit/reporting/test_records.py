@@ -10,7 +10,7 @@ import pytest
 from plans import PARAMS
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import dirty_steps, read_history, read_records, scores
 

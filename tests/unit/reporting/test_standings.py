@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vsepp.base.spec import Component
 from vsepp.evaluation.ranks import Ranks
 from vsepp.reporting.report_specs import FigureSpec, GroupSpec, ReportSpec, RowSpec, TableSpec
 from vsepp.reporting.tables import choose
-from vsepp.spec import Component
 
 pytestmark = pytest.mark.usefixtures("formats")
 IMAGES = 400

@@ -1,6 +1,6 @@
 import pytest
 
-from vsepp.spec import Difficulty
+from vsepp.base.spec import Difficulty
 
 VALUES = {
     "objects_min": 1,

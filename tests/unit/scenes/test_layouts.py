@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
-from vsepp.errors import VseppError
-from vsepp.provenance.digests import path_digest
+from vsepp.base.digests import path_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import ScenesSpec, from_json, to_dict
 from vsepp.scenes.layouts import generate
-from vsepp.spec import ScenesSpec, from_json, to_dict
 
 IMAGES = {
     "coco": {"train": 70, "restval": 8, "val": 6, "test": 9},

@@ -5,11 +5,11 @@ import pytest
 import specs
 import torch
 
-from vsepp.errors import VseppError
+from vsepp.base.digests import path_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import PretrainingSpec
 from vsepp.models.encoder import load_encoder
-from vsepp.provenance.digests import path_digest
 from vsepp.scenes.pretrain import LABELS, labelled_scenes, pretrain
-from vsepp.spec import PretrainingSpec
 
 SPEC = PretrainingSpec(seed=1, images=96, side=30, epochs=1, batch_size=32, learning_rate=0.002)
 

@@ -7,10 +7,10 @@ import torch
 from closeness import assert_near
 from installed import install
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.similarity import order_violation, scorer
-from vsepp.spec import Component
 
 DOT, SQUARED, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 ALL = pytest.mark.parametrize("similarity", [DOT, SQUARED, ROOT], ids=["dot", "squared", "root"])

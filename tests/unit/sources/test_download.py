@@ -15,10 +15,10 @@ import yaml
 from file_server import Served, serve
 from processes import wait_until
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import SourceSpec, to_json
 from vsepp.sources import transfer
 from vsepp.sources.download import fetch
-from vsepp.spec import SourceSpec, to_json
 
 SLICE = 1 << 18  # what the client reads at once
 
@@ -55,7 +55,7 @@ def ranges(server):
 def in_a_process(spec, folder, before=""):
     """Call the command in a process of its own."""
     places = [f"--lock={folder / 'sources.lock.yaml'}", f"--output={folder / spec.file}"]
-    program = f"{before}\nimport sys\nfrom vsepp.cli import main\nsys.exit(main(sys.argv[1:]))"
+    program = f"{before}\nimport sys\nfrom vsepp.apps.cli import main\nsys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "fetch", "--spec", to_json(spec), *places]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 

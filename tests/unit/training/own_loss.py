@@ -2,7 +2,7 @@
 
 import tiny_corpus as tiny
 
-from vsepp.spec import Component
+from vsepp.base.spec import Component
 
 SOURCE = '''
 from dataclasses import dataclass

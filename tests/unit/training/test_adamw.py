@@ -2,7 +2,7 @@ import pytest
 import torch
 from test_adam import give_gradients, parameters
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.training.optimisers import adam
 from vsepp.training.optimisers.adamw import Optimiser, Options
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from processes import no_room
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.training import checkpoint
 from vsepp.training.checkpoint import FILE, Checkpoints
 

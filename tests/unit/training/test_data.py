@@ -4,13 +4,13 @@ import tiny_corpus as tiny
 import torch
 from closeness import assert_near
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
-from vsepp.errors import VseppError
 from vsepp.features.extract import extract_features
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component
 from vsepp.training.data import load_training_data
 
 RC_INLINE = tiny.change(tiny.RC, rc_features="inline")

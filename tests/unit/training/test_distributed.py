@@ -18,11 +18,11 @@ from ports import free_port
 from safetensors.torch import load_file
 from torch.multiprocessing import start_processes
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component
 from vsepp.training.batches import epoch_batches
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.epoch import step_inputs

@@ -9,11 +9,11 @@ import torch
 from closeness import assert_near
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
-from vsepp.spec import Component
 from vsepp.training import step
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data

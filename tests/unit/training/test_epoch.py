@@ -1,7 +1,7 @@
 import pytest
 import tiny_corpus as tiny
 
-from vsepp.spec import ScheduleSpec
+from vsepp.base.spec import ScheduleSpec
 from vsepp.training.epoch import encoder_trains, learning_rate, loss_factor
 
 

@@ -10,9 +10,9 @@ import torch
 from closeness import assert_near
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
+from vsepp.base.errors import VseppError
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.run import encode_run

@@ -11,9 +11,9 @@ from specs import change
 from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_in
 from torch.nn.functional import cross_entropy
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.models.joint import JointEmbedding, Sets
-from vsepp.spec import Component
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.losses import Batch
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.batches import epoch_batches

@@ -11,14 +11,14 @@ from installed import MOMENTUM, OWN_HEAD, install
 from specs import change
 from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_in
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.errors import VseppError
 from vsepp.evaluation.encode import eval_images
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
-from vsepp.spec import Component, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.training.data import load_training_data
 
 MEAN = Component("mean")

@@ -8,10 +8,10 @@ import torch
 from tiny_corpus import assert_same_results, history, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vsepp.base.spec import RunSpec, from_json, to_json
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
-from vsepp.spec import RunSpec, from_json, to_json
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs

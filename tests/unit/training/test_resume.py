@@ -11,7 +11,7 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in, weights
 
-from vsepp.spec import Component, to_json
+from vsepp.base.spec import Component, to_json
 from vsepp.training.checkpoint import FILE
 
 pytestmark = pytest.mark.resume

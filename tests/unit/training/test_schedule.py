@@ -6,10 +6,10 @@ import torch
 from closeness import assert_near
 from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.losses import max_of_hinges
 from vsepp.models.joint import JointEmbedding
-from vsepp.spec import Component
 from vsepp.training.batches import Permutation
 from vsepp.training.checkpoint import FILE
 

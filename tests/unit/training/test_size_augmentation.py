@@ -9,14 +9,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vsepp.base.declared import PIECES
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import SizeAugmentationSpec
 from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
-from vsepp.declared import PIECES
-from vsepp.errors import VseppError
 from vsepp.features.caption_states import CaptionStates
 from vsepp.models.inputs import ImageBatch
-from vsepp.spec import SizeAugmentationSpec
 from vsepp.training.size_augmentation import thinned_captions, thinned_images
 
 IMAGES, VECTORS, WORDS = 2_000, 36, 500

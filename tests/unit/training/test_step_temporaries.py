@@ -8,9 +8,9 @@ from objectives import MOST_CAPTIONS, OBJECTIVES, Objective, random_captions, wr
 from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vsepp.base.spec import Component
 from vsepp.similarity import scorer
 from vsepp.similarity.order_violation import TILE_ON_CPU
-from vsepp.spec import Component
 
 PAIRS, QUERIES, DIM = 512, 128, 256
 SCORES = 4 * PAIRS * PAIRS

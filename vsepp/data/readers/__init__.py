@@ -1,5 +1,5 @@
-"""Readers of raw files: one module per layout, found by name (`vsepp.components`).
+"""Readers of raw files: one module per layout, found by name (`vsepp.base.components`).
 
 A module has `read(spec) -> RawCorpus` (see `vsepp.data.raw_files`); optionally `Options`, a frozen
-dataclass, which `vsepp.components.options("reader", spec.reader)` makes; and `CITATION` of the data.
+dataclass, which `vsepp.base.components.options("reader", spec.reader)` makes; and `CITATION` of the data.
 """

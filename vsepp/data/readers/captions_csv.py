@@ -13,11 +13,11 @@ from collections import Counter
 from pathlib import PurePosixPath
 from typing import Any
 
+from vsepp.base.declared import SPLITS
+from vsepp.base.errors import VseppError
+from vsepp.base.files import LARGEST_TEXT
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, read_raw
-from vsepp.declared import SPLITS
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import LARGEST_TEXT
 
 COLUMNS = ("image", "caption")
 EXIF_ORIENTATION = "applied"

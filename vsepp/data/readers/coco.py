@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from pycocotools.coco import COCO
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.files import shortly
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
 from vsepp.data.readers import karpathy
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import shortly
 
 CITATION = (
     "Lin et al., 2014: Microsoft COCO: common objects in context; Chen et al., 2015: Microsoft COCO captions"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import shortly
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, lines_of, read_raw
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import shortly
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
 

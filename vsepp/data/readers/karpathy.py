@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
+from vsepp.base.declared import SPLITS
+from vsepp.base.errors import VseppError
+from vsepp.base.files import shortly
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
-from vsepp.declared import SPLITS
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
-from vsepp.user_files import shortly
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
 

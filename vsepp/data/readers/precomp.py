@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, lines_of, read_raw
-from vsepp.errors import VseppError
-from vsepp.spec import CorpusSpec
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code; "

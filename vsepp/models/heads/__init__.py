@@ -1,4 +1,4 @@
-"""Image heads: one module each, found by name (`vsepp.components`). A head maps an image's features into the joint space.
+"""Image heads: one module each, found by name (`vsepp.base.components`). A head maps an image's features into the joint space.
 
 A module has
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from vsepp.base.spec import ModelSpec
 from vsepp.models.heads import linear
 from vsepp.models.poolings.padding import padding_of
-from vsepp.spec import ModelSpec
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BATCH_STATISTICS = True

@@ -1,4 +1,4 @@
-"""Families of image encoders: one module each, found by name (`vsepp.components`).
+"""Families of image encoders: one module each, found by name (`vsepp.base.components`).
 
 A family is a module with
 

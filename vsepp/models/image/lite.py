@@ -14,7 +14,7 @@ from types import ModuleType
 import torch
 from torch import nn
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 
 CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"

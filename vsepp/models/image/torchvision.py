@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from vsepp.errors import VseppError
+from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 
 CITATION = (

@@ -1,4 +1,4 @@
-"""Matchers: one module each, found by name (`vsepp.components`). A matcher scores whether an image and a caption belong together.
+"""Matchers: one module each, found by name (`vsepp.base.components`). A matcher scores whether an image and a caption belong together.
 
 A module has
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from vsepp.declared import Count, Fraction, PositiveFloat
-from vsepp.errors import VseppError
+from vsepp.base.declared import Count, Fraction, PositiveFloat
+from vsepp.base.errors import VseppError
 from vsepp.models.transformer import Layer, initialise
 
 CITATION = (

@@ -1,4 +1,4 @@
-"""Poolings: one module each, found by name (`vsepp.components`). A pooling maps a set of vectors to one vector.
+"""Poolings: one module each, found by name (`vsepp.base.components`). A pooling maps a set of vectors to one vector.
 
 A module has
 

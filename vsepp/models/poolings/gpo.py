@@ -14,9 +14,9 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from vsepp.declared import Count, PositiveFloat
+from vsepp.base.declared import Count, PositiveFloat
+from vsepp.base.placement import upload
 from vsepp.models.poolings.padding import padding_of
-from vsepp.runtime.placement import upload
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BASE = 10_000.0

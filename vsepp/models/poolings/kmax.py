@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from vsepp.declared import Count
+from vsepp.base.declared import Count
+from vsepp.base.placement import upload
 from vsepp.models.poolings.padding import padding_of
-from vsepp.runtime.placement import upload
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 

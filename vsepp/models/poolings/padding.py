@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vsepp.runtime.placement import upload
+from vsepp.base.placement import upload
 
 
 def padding_of(values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Text encoders: one module each, found by name (`vsepp.components`).
+"""Text encoders: one module each, found by name (`vsepp.base.components`).
 
 A module has
 

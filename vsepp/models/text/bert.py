@@ -15,14 +15,14 @@ import torch
 from pydantic import Field
 from torch import nn
 
+from vsepp.base.declared import Count, Fraction
+from vsepp.base.digests import file_digest
+from vsepp.base.errors import VseppError
 from vsepp.data.wordpieces import minilm_file
-from vsepp.declared import Count, Fraction
-from vsepp.errors import VseppError
 from vsepp.models.encoder import put_weights
 from vsepp.models.poolings.padding import padding_of
 from vsepp.models.pretrained import check_sum, read_state
 from vsepp.models.transformer import EPSILON, Layer, initialise
-from vsepp.provenance.digests import file_digest
 
 CITATION = "Devlin, Chang, Lee and Toutanova, 2019: BERT: Pre-training of deep bidirectional transformers for language understanding"
 TOKENS = "wordpieces"

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from vsepp.declared import Count
-from vsepp.runtime.placement import upload
+from vsepp.base.declared import Count
+from vsepp.base.placement import upload
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 GIVES_SETS = True

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
-from vsepp.declared import Count
+from vsepp.base.declared import Count
+from vsepp.base.placement import upload
 from vsepp.models.text.packed_gru import last_states
-from vsepp.runtime.placement import upload
 
 CITATION = "Kiros, Salakhutdinov and Zemel, 2014: Unifying visual-semantic embeddings with multimodal neural language models"
 

@@ -1,4 +1,4 @@
-"""Kinds of figures, one module each, found by name as all components are; see `vsepp.components`.
+"""Kinds of figures, one module each, found by name as all components are; see `vsepp.base.components`.
 
 A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, a `FigureSpec`, the kind's
 `Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. `draw` is called
@@ -13,7 +13,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cache
 
-from vsepp import components
+from vsepp.base import components
 
 SHARED = ("kind", "title", "caption", "width")
 """Keys that a figure of any kind has."""

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from matplotlib.figure import Figure
 
-from vsepp import components
+from vsepp.base import components
 from vsepp.reporting import filters
 from vsepp.reporting.plots import INK, MUTED, Material, Said
 from vsepp.reporting.report_specs import FigureSpec

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from vsepp import components
+from vsepp.base import components
+from vsepp.base.spec import Component
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
 from vsepp.reporting.report_specs import FigureSpec
-from vsepp.spec import Component
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 1"
 NEEDS = ("losses", "labels", "positive", "negatives")

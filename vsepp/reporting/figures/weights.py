@@ -9,11 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from vsepp import components
-from vsepp.errors import VseppError
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.reporting.plots import Material, Said, legend, read_data
 from vsepp.reporting.report_specs import FigureSpec
-from vsepp.spec import Component
 
 CITATION = "Xuan and Chen (2023), GOAL, Figures 2 and 3"
 NEEDS = ("losses", "labels", "of")

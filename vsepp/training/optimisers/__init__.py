@@ -1,4 +1,4 @@
-"""Optimisers: one module each, found by name (`vsepp.components`).
+"""Optimisers: one module each, found by name (`vsepp.base.components`).
 
 A module has
 

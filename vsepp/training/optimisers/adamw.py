@@ -13,8 +13,8 @@ import torch
 from pydantic import Field
 from torch.optim.adamw import adamw
 
-from vsepp.declared import PositiveFloat
-from vsepp.errors import VseppError
+from vsepp.base.declared import PositiveFloat
+from vsepp.base.errors import VseppError
 from vsepp.training.optimisers import adam
 
 CITATION = "Loshchilov and Hutter, 2019: Decoupled weight decay regularization"

@@ -1,0 +1,180 @@
+"""Every step by hand, up to a trained run that is all there is of its repository, on captioned pictures of one's own."""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dag import TINY
+from plans import PARAMS, over, plan
+from processes import wait_until
+
+from vsepp.apps.cli import main
+from vsepp.base.digests import FileCache
+from vsepp.base.manifest import artefact_digest, read_manifest
+from vsepp.base.publish import RULE_SHELL
+from vsepp.base.spec import VocabularySpec, to_json
+from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.wordpieces import SPECIAL_PIECES
+from vsepp.pipeline.verify import verify
+
+RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
+OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
+
+
+def make(artefact):
+    """Call the step that makes an artefact, as the rule of the workflow does."""
+    options = {"spec": to_json(artefact.spec), "output": artefact.folder, **artefact.inputs}
+    call("make", artefact.kind, raw=artefact.raw, **options)
+
+
+def call(*command, raw=(), **options):
+    named = [str(part) for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
+    files = ["--raw", *(f"{role}={path}" for role, path in raw.items())] if raw else []
+    assert main([*command, *named, *files]) == 0, f"vsepp {command}"
+
+
+def embeddings(folder):
+    with np.load(folder / "embeddings.npz") as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with all that two runs on two corpora read; only the first one is trained and evaluated."""
+    folder = tmp_path_factory.mktemp("made")
+    with chdir(folder):
+        for artefact in plan(**OVERRIDES).needed():
+            if not artefact.name.startswith(OTHER):
+                make(artefact)
+    return folder
+
+
+@pytest.fixture
+def read(made, monkeypatch):
+    """Role → folder of what an evaluation of the other run would read, but for its model and word ids."""
+    monkeypatch.chdir(made)
+    inputs = plan(**OVERRIDES).table["evaluation", f"{OTHER}/seed-0"].inputs
+    return {role: inputs[role] for role in ("corpus", "features")}
+
+
+def test_what_steps_leave_verifies(made, monkeypatch):
+    monkeypatch.chdir(made)
+    needed = plan(**OVERRIDES).needed()
+    kinds = {a.kind for a in needed if verify(a, FileCache(Path("known.json"))) is None}
+    assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
+
+
+def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(made)
+    file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
+    file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
+    options = {
+        "spec": to_json(spec),
+        "captions": plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"],
+    }
+    options["captions"] /= "captions.parquet"
+    call("make", "tokens", raw={"pieces": file}, output=tmp_path / "pieces", **options)
+    assert read_manifest(tmp_path / "pieces")["inputs"]["pieces"] == artefact_digest(file)
+    assert Vocabulary.read(tmp_path / "pieces").words[-2:] == ("circle", "##s")
+    assert Tokens.load(tmp_path / "pieces").ids[0] == SPECIAL_PIECES.index("[CLS]")
+    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
+    assert main(["make", "tokens", "--output", str(tmp_path / "none"), *arguments]) == 1
+    assert "no base/vocab.txt was given; expected --raw pieces=FILE" in capsys.readouterr().err
+
+
+def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(made, "copy")
+    monkeypatch.chdir(tmp_path / "copy")
+    changes = over(TINY, {"only": [RUN], "encoders": {"vgg": {"weights": "random"}}})
+    config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in changes.items())]
+    row = plan(**changes).table["evaluation", f"{RUN}/seed-0"]
+    before = {name: (row.folder / name).read_bytes() for name in row.step.files}
+    shutil.rmtree(row.folder)
+    command = ["make", "evaluation", row.name, "--params", str(PARAMS), *config]
+    assert main(command) == 0
+    assert "protocol 1K" in capsys.readouterr().out
+    assert {name: (row.folder / name).read_bytes() for name in row.step.files} == before
+    assert verify(row, FileCache(Path("known.json"))) is None
+    shutil.rmtree(row.inputs["run"])
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert f"Make it first: vsepp make run {RUN}/seed-0 --config " in said and '"weights": "random"' in said
+    assert main(["make", "run", "coco-vsep-1c/seed-0", *command[3:]]) == 1
+    assert f"did you mean {RUN}/seed-0" in capsys.readouterr().err
+
+
+def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
+    monkeypatch.chdir(made)
+    evaluation = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"]
+    read = {role: evaluation.inputs[role] for role in ("run", "corpus", "features")}
+    call("evaluate", output=tmp_path, fold_size=10, protocol="1K", **read)
+    whole, alone = embeddings(evaluation.folder), embeddings(tmp_path)
+    assert whole.keys() == alone.keys()
+    assert all(np.array_equal(whole[name], alone[name]) for name in whole)
+    kept = json.loads((evaluation.folder / "metrics.json").read_text())
+    assert json.loads((tmp_path / "metrics.json").read_text()) == {"1K": kept["1K"]}
+    inputs = json.loads((tmp_path / "manifest.json").read_text())["inputs"]
+    assert set(inputs) == {"run", "corpus", "features"}
+
+
+def test_ones_own_pictures_are_embedded_by_a_copied_run_and_scored(read, tmp_path, capsys, caplog):
+    shutil.copytree(f"results/mini/tiny/runs/{RUN}/seed-0", tmp_path / "model")
+    call("evaluate", run=tmp_path / "model", output=tmp_path / "out", **read)
+    told = capsys.readouterr().out
+    assert "5K" in told and "20 images" in told
+    found = embeddings(tmp_path / "out")
+    assert found["image_embeddings"].shape == (20, 128)
+    assert len(found["caption_embeddings"]) == len(found["caption_to_image"]) == 100
+    with caplog.at_level(logging.INFO, "vsepp"):
+        call("evaluate", run=tmp_path / "model", **read)
+    assert capsys.readouterr().out == told, "the same, and nothing is kept"
+    assert "nothing was written" in caplog.text
+
+
+def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read, tmp_path, capsys):
+    theirs = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"].inputs["features"]
+    options = ["--corpus", str(read["corpus"]), "--features", str(theirs), "--output", str(tmp_path / "out")]
+    assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
+    assert f"{theirs}: made from the images of another corpus than" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_path, capsys):
+    # Snakemake takes a folder that is there as made, an empty one too.
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.chdir(made)
+    monkeypatch.setenv(RULE_SHELL, str(ended.pid))
+    artefact = next(iter(plan(**OVERRIDES).of_kind("scenes").values()))
+    output = tmp_path / "scenes"
+    assert main(["make", "scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
+    assert "nothing was written" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_is_stopped_says_so_in_a_sentence(tmp_path, stop):
+    """As by Ctrl-C: the signal reaches all of its processes."""
+    (scenes,) = plan().of_kind("scenes").values()
+    options = ["--spec", to_json(scenes.spec), "--output", str(tmp_path / "scenes"), "--threads", "2"]
+    command = [sys.executable, "-m", "vsepp.apps.cli", "make", "scenes", *options]
+    # A process that was started in the background may ignore interrupts, and so would what it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    step = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    signal.signal(signal.SIGINT, before)
+    wait_until(lambda: any(tmp_path.rglob("*.jpg")), step)
+    os.killpg(step.pid, stop)
+    _, said = step.communicate(timeout=60)
+    assert step.returncode == 130
+    assert said.splitlines()[-1].startswith("vsepp: error: stopped; what is finished is kept")
+    assert "Traceback" not in said

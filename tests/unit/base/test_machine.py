@@ -1,0 +1,77 @@
+"""The device that a job gets, on a machine without a GPU."""
+
+import os
+import re
+
+import pytest
+import torch
+
+from vsepp.base import devices
+from vsepp.base.errors import VseppError
+from vsepp.base.machine import use_cpu, use_machine
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(tmp_path, monkeypatch):
+    if devices.installed():
+        pytest.skip("this machine has a GPU")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_auto_is_the_cpu_and_nothing_is_claimed(tmp_path, monkeypatch):
+    monkeypatch.setenv(devices.VISIBLE, "3,5")
+    for wanted, share in (("auto", 1), ("cpu", 1), ("auto", 4)):
+        device, facts = use_machine(wanted, share=share)
+        assert device.type == "cpu" and facts == {"device": "cpu", "threads": torch.get_num_threads()}
+    assert os.environ[devices.VISIBLE] == "3,5"
+    assert not list(tmp_path.iterdir())
+
+
+def test_threads_are_set_and_told():
+    before = torch.get_num_threads()
+    try:
+        assert use_cpu(3) == {"device": "cpu", "threads": 3} and torch.get_num_threads() == 3
+        assert use_cpu() == {"device": "cpu", "threads": 3}
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch, caplog):
+    # As with a driver that this torch does not go with: there are device files, and torch finds nothing.
+    monkeypatch.setattr(devices, "installed", lambda: 6)
+    monkeypatch.setenv(devices.VISIBLE, "5,3")
+    device, facts = use_machine()
+    assert device.type == facts["device"] == "cpu" and "gpu" not in facts
+    said = r"GPUs 5, 3 exist, but torch finds none \(\w.*; this job computes on the CPU"
+    assert re.search(said, caplog.text)
+    with devices.claim("the next", ["5"], folder=devices.lock_folder()):
+        pass  # it was given back
+    with pytest.raises(VseppError, match=r"got cuda, but torch finds no GPU \(\w"):
+        use_machine("cuda")
+    caplog.clear()
+    use_machine("cpu")
+    monkeypatch.setattr(devices, "installed", lambda: 0)
+    use_machine()
+    assert not caplog.text
+    monkeypatch.setattr(devices, "installed", lambda: 6)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    use_machine()
+    assert "GPUs 5, 3 exist" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "wanted", ["meta", "mps", "cpu:0", "cuda:", "cuda:one", "cuda:-1", "CPU", "cuda:0,1", ""]
+)
+def test_devices_that_are_not_promised_are_refused(wanted):
+    with pytest.raises(VseppError, match=rf"device: got '{wanted}'; expected auto, cpu, cuda or cuda:N"):
+        use_machine(wanted)
+
+
+def test_under_torchrun_the_local_rank_decides(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert use_machine()[0].type == use_machine("cpu")[0].type == "cpu"
+    with pytest.raises(VseppError, match="torch finds no GPU"):
+        use_machine("cuda")
+    monkeypatch.setattr(devices, "installed", lambda: 1)
+    with pytest.raises(VseppError, match="local rank 1 was started, but there are 1 GPUs"):
+        use_machine()

@@ -1,0 +1,112 @@
+"""Specs as JSON: what equals its default is left out, and nothing else is lost."""
+
+import json
+
+import pytest
+import specs
+from plans import plan
+
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import (
+    Component,
+    CorpusSpec,
+    EvaluationSpec,
+    RunSpec,
+    ScenesSpec,
+    from_dict,
+    from_json,
+    to_dict,
+    to_json,
+)
+
+
+def test_json_is_canonical_and_leaves_out_what_equals_its_default():
+    values = to_dict(specs.RUN)
+    assert values["loss"] == {"name": "max_of_hinges"}
+    assert values["model"]["text"] == {"name": "gru", "word_dim": 4, "dim": 6}
+    assert not {"image_features", "precision"} & values.keys()
+    assert not {"precision", "options"} & values["encoder"].keys()
+    assert "negative_set" not in values["schedule"]
+    assert values["finetune_from"] is None, "it has no default, so that a run says that it keeps its encoder"
+    said = to_dict(specs.change(specs.RUN, precision="bf16", schedule__negative_set=8, loss__margin=0.3))
+    assert (said["precision"], said["schedule"]["negative_set"]) == ("bf16", 8)
+    assert said["loss"] == {"name": "max_of_hinges", "margin": 0.3}
+    again = specs.change(specs.RUN, precision="bf16", loss__margin=0.3, schedule__negative_set=8)
+    assert to_json(again) == json.dumps(said, sort_keys=True, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("overrides", [{}, {"preset": "flickr8k"}, {"preset": "paper", "fidelity": "code"}])
+def test_every_spec_of_a_plan_survives_its_json_and_equals_what_a_manifest_holds(overrides):
+    for artefact in plan(**overrides).table.values():
+        assert from_json(type(artefact.spec), to_json(artefact.spec)) == artefact.spec
+        assert json.loads(to_json(artefact.spec)) == to_dict(artefact.spec)
+
+
+def test_a_spec_is_read_from_a_file_too(tmp_path):
+    spec = EvaluationSpec(specs.change(specs.RUN, loss=Component("mine", {"power": 2})), ("1K",), 10)
+    (tmp_path / "spec.json").write_text(to_json(spec))
+    assert from_json(EvaluationSpec, str(tmp_path / "spec.json")) == spec
+
+
+DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "RunSpec: not valid JSON"),
+        ("no.json", "no.json: no such file; expected JSON of a RunSpec"),
+        (
+            '{"colour": 1}',
+            r"^RunSpec\.colour: unknown key; known here are crop, dataset, .*; RunSpec\.id: missing",
+        ),
+        ('{"id": "x"}', r"^RunSpec\.system: missing; RunSpec\.dataset: missing; .*; and 15 more"),
+        (
+            DEEP,
+            r"^RunSpec\.model\.colour: unknown key; known here are absolute, .*, text; RunSpec.model.joint_dim: missing$",
+        ),
+    ],
+)
+def test_what_is_no_spec_is_refused(text, said):
+    with pytest.raises(VseppError, match=said):
+        from_json(RunSpec, text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            {"captions_per_image": 0},
+            "captions_per_image: got 0; input should be greater than or equal to 1",
+        ),
+        (
+            {"first_images": {"train": -1}},
+            "first_images.train: got -1; input should be greater than or equal to 1",
+        ),
+        (
+            {"first_images": {"dev": 1}},
+            "first_images.dev: got 'dev'; input should be 'train', 'restval', 'val' or 'test'",
+        ),
+    ],
+)
+def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
+    corpus = next(iter(plan().of_kind("corpus").values())).spec
+    with pytest.raises(VseppError, match=rf"^CorpusSpec\.{said}"):
+        from_dict(CorpusSpec, to_dict(corpus) | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": True}, "got True; input should be a valid integer"),
+        ({"seed": "3"}, "got '3'; input should be a valid integer"),
+        ({"settings": {"noise": float("nan")}}, "settings.noise: got nan; input should be a finite number"),
+        ({"images": [1]}, "got [1]; input should be an object"),
+    ],
+)
+def test_values_of_another_type_are_refused(changes, said):
+    scenes = to_dict(plan().parameters.preset.scenes)
+    assert from_dict(ScenesSpec, scenes).side == 56
+    with pytest.raises(VseppError) as caught:
+        from_dict(ScenesSpec, scenes | changes)
+    assert said in str(caught.value)

@@ -1,0 +1,360 @@
+"""Every mistake that a user can make in `params/` is named with its file, run, key, value and what is accepted."""
+
+import re
+
+import pytest
+from plans import PARAMS, copied, edit, refused
+
+from vsepp.pipeline.planner import make_plan
+
+RUNS, TABLES, RELEASED, CLAIMS = (
+    f"papers/vsepp/{name}.yaml" for name in ("runs", "tables", "released", "claims")
+)
+COCO = {"base": "vsepp", "dataset": "coco", "trainset": "RC", "protocols": ["1K"]}
+
+# Run → its entry, and what is said of it. The mistakes of one stage are reported at once.
+OF_ONE_KEY = {
+    "late": ({**COCO, "epochs": "ten"}, "late.epochs: got 'ten'; input should be a valid integer"),
+    "red": ({**COCO, "colour": "red"}, "red.colour: unknown key; known here are absolute, abstract, base, "),
+    "few": ({**COCO, "negative_set": 1}, "few.negative_set: got 1; input should be greater than or equal to 2"),
+    "mixed": ({**COCO, "trainset": "2C"}, "mixed.trainset: got '2C'; input should be '1C', '10C', 'RC', "),
+}  # fmt: skip
+OF_BASES = {
+    "orphan": ({"base": "nobody"}, "orphan: base: got 'nobody', which is not an entry of any paper"),
+    "odd": ({"base": "odd"}, "odd: inherits from itself: odd → odd"),
+    "a": ({"base": "b"}, "a: inherits from itself: a → b → a"),
+    "b": ({"base": ["vsepp", "a"]}, "b: inherits from itself: b → a → b"),
+    "blind": ({"base": "vsepp", "trainset": "RC"}, "blind: no layer gives dataset"),
+    "plain": ({"dataset": "coco", "trainset": "RC"}, "plain: no layer gives loss, system"),
+    "new": (
+        {**COCO, "loss": "nca"},
+        "runs.new.loss: no loss is named 'nca'; there are ",
+    ),
+    "hot": (
+        {**COCO, "loss": {"name": "max_of_hinges", "temperature": 1}},
+        "runs.hot.loss: option temperature of loss max_of_hinges: unknown key; known here are curriculum, margin, ",
+    ),
+    "wide": (
+        {**COCO, "loss": {"name": "max_of_hinges", "margin": "wide"}},
+        "runs.wide.loss: option margin of loss max_of_hinges: got 'wide'; input should be a valid number",
+    ),
+    "narrow": (
+        {**COCO, "loss": {"name": "sum_of_hinges", "margin": 0}},
+        "runs.narrow.loss: option margin of loss sum_of_hinges: got 0; input should be greater than 0",
+    ),
+    "endless": (
+        {**COCO, "loss": {"name": "goal", "offset": float("nan")}},
+        "runs.endless.loss: option offset of loss goal: got nan; input should be a finite number",
+    ),
+}
+OF_RUNS = {
+    "rv": ({**COCO, "dataset": "flickr", "trainset": "RC+rV"}, "rv.trainset: got 'RC+rV'; scenes_flickr has no restval images (rV)"),
+    "self": ({**COCO, "finetune_from": "self"}, "self.finetune_from: got 'self'; expected the id of another run"),
+    "twice": ({**COCO, "finetune_from": "coco-vse0-rc-rv-ft"}, "twice.finetune_from: coco-vse0-rc-rv-ft is fine-tuned itself; expected a frozen run"),
+    "centre": ({**COCO, "trainset": "1C", "finetune_from": "coco-vsepp-1c"}, "centre.trainset: got '1C'; a fine-tuned run needs images: RC or RC+rV"),
+    "other": ({**COCO, "finetune_from": "coco-vsepp-rc-rv"}, "other.trainset: got 'RC', but coco-vsepp-rc-rv, which it starts from, has 'RC+rV'"),
+    "words": ({**COCO, "finetune_from": "coco-vsepp-rc", "vocabulary_threshold": 9}, "words.vocabulary_threshold: got 9, but coco-vsepp-rc, which it starts from, has 4"),
+    "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is already fed by coco-vsepp-rc"),
+    "unknown": ({**COCO, "feeds": {"9.9": "1K"}}, "unknown.feeds: row 9.9 is not in "),
+    "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name some to evaluate it under"),
+    "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [OF_ONE_KEY, OF_BASES, OF_RUNS], ids=["keys", "bases", "runs"])
+def test_wrong_runs_are_all_named_at_once(params, wrong):
+    edit(params / RUNS, {run: entry for run, (entry, _) in wrong.items()})
+    text = refused(params)
+    assert text.startswith(f"{len(wrong)} mistakes in the parameters:\n")
+    for run, (_, said) in wrong.items():
+        (line,) = [line for line in text.splitlines() if re.search(rf": runs\.{run}[:.)]", line)]
+        assert said in line and f"{params / RUNS}: " in line
+
+
+def test_mistakes_of_several_files_are_told_together(params):
+    edit(params / RUNS, {"coco-vse0-1c": {"epochs": "ten"}})
+    edit(params / "presets/mini.yaml", {"evaluation": {"fold_size": 0}})
+    text = refused(params)
+    assert "2 mistakes" in text
+    assert f"{params / 'presets/mini.yaml'}: evaluation.fold_size: got 0; input should be greater" in text
+
+
+@pytest.mark.parametrize(("key", "section"), [("dataset", "corpora"), ("encoder", "encoders")])
+def test_a_role_that_the_preset_says_nothing_of_is_named_and_one_left_empty_leaves_its_runs_out(
+    params, key, section
+):
+    edit(params / RUNS, {"odd": {**COCO, key: "third"}})
+    said = f"{params / RUNS}: {key} third: of odd: {params / 'presets/mini.yaml'} has no {section}.third; give it"
+    assert said in refused(params)
+    edit(params / "presets/mini.yaml", {section: {"third": None}})
+    assert "odd" not in make_plan(params).models
+
+
+def test_a_role_that_a_table_shows_and_the_preset_says_nothing_of_is_named(params):
+    edit(params / TABLES, {"tables": {"table1": {"dataset": "third"}}, "default_encoder": "vggg"})
+    text, preset = refused(params), params / "presets/mini.yaml"
+    for place, section, role in (
+        ("tables.table1.dataset", "corpora", "third"),
+        ("default_encoder", "encoders", "vggg"),
+    ):
+        said = f"{params / TABLES}: {place}: got {role!r}: {preset} has no {section}.{role}; give it"
+        assert said in text
+
+
+@pytest.mark.parametrize("name", ["runs.yaml", "tables.yaml", "published.csv"])
+def test_a_paper_without_one_of_its_files_is_refused(params, name):
+    (params / "papers/vsepp" / name).unlink()
+    assert f"{params / 'papers/vsepp' / name}: no such file" in refused(params)
+
+
+def test_what_papers_that_are_not_reproduced_have_is_named(params):
+    mine = params / "papers/mine/runs.yaml"
+    mine.parent.mkdir()
+    mine.write_text("alone: {base: coco-vsepp-1c, protocols: [1K]}")
+    edit(params / TABLES, {"figures": {"figure2a": {"runs": ["alone"], "labels": ["A"]}}})
+    said = f"{params / TABLES}: figures.figure2a: alone is a run of {mine}, which is not reproduced; add mine to `papers`"
+    assert said in refused(params)
+    assert "papers: got 'nobodys', but there is no folder" in refused(params, papers=["nobodys"])
+    edit(mine, {"coco-vse0-1c": {"base": "vse0"}})
+    assert "an id may be used by one paper only" in refused(params)
+
+
+def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
+    text = refused(PARAMS, label="x", components={"text": {"gru": {"dim": 7}}})
+    assert "runs.coco-vse0-1c.joint_dim: got 128 with a text encoder of dim 7; make them equal" in text
+
+
+def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(params):
+    rows = {
+        "9.9": "tables.a: row 9.9 is not in ",
+        "7.7": "tables.b: row 7.7 is trained here, but no run feeds it",
+        "nobody": "tables.c: nobody is no run of any paper",
+        "vsepp": "tables.d: vsepp is abstract: it is never trained, only inherited from",
+    }
+    named = {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True}
+    tables = {
+        name: named
+        | {"groups": [{"heading": "H", "rows": [row if "." in row else {"run": row, "protocol": "1K"}]}]}
+        for name, row in zip("abcd", rows, strict=True)
+    }
+    figures = {"figure2b": {"baseline": "someone"}}
+    edit(params / TABLES, {"tables": tables, "figures": figures})
+    with (params / "papers/vsepp/published.csv").open("a") as stream:
+        stream.write("7,7.7,trained" + "," * 16 + "\n")
+    files = {"checkpoint": "c", "vocabulary": "v"}
+    edit(
+        params / RELEASED,
+        {"mine": {"run": "nobody", **files}, "coco-vse0-1c": {"run": "coco-vse0-1c", **files}},
+    )
+    edit(params / "presets/mini.yaml", {"tables": {"vsepp": ["table1", "table9"]}})
+    text = refused(params)
+    assert text.startswith("8 mistakes")
+    for said in (
+        *(f"{params / TABLES}: {said}" for said in rows.values()),
+        f"{params / TABLES}: figures.figure2b: someone is no run of any paper",
+        f"{params / RELEASED}: mine.run: got 'nobody'; expected the id of a run",
+        f"{params / RELEASED}: coco-vse0-1c: is already the id of a run; choose another name",
+        f"{params / 'presets/mini.yaml'}: tables.vsepp: got 'table9'; {params / TABLES} has table1, table2, ",
+    ):
+        assert said in text
+
+
+WORDS = {"title": "T", "caption": "C."}
+CURVES = {
+    "kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": ["flickr-vsepp-rc"], "labels": ["L"]
+}  # fmt: skip
+PLANE = {
+    "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[[0, 2]]]}, **WORDS, "labels": ["L"]
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "figure, said",
+    [
+        ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
+        (
+            {**CURVES, "metrics": ["i2t_foo"]},
+            "metrics: got 'i2t_foo'; a figure of kind curves shows i2t_r1, ",
+        ),
+        (
+            {**CURVES, "kind": "negative_set", "protocol": "7K"},
+            "figures.new.protocol: got '7K'; input should be '1K', ",
+        ),
+        (
+            {
+                **PLANE,
+                "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[]]},
+                "losses": ["max_of_hinges"],
+            },
+            "a panel has no points",
+        ),
+        (
+            {**CURVES, "kind": "bars"},
+            "kind: no figure is named 'bars'; there are combinations, constellations, curves, ",
+        ),
+        ({**CURVES, "colour": "red"}, "figures.new.colour: unknown key; known here are baseline, caption, "),
+        (
+            {**PLANE, "kind": "constellations"},
+            "a figure of kind constellations needs losses, negatives, positive",
+        ),
+        (
+            {**CURVES, "runs": {2: "flickr-vsepp-rc"}},
+            "runs: expected a list of run ids, as a figure of kind curves has",
+        ),
+        (
+            {
+                **CURVES,
+                "kind": {"name": "examples", "images": 2},
+                "metrics": [],
+                "protocol": "1K",
+                "runs": ["flickr-vse0-rc"],
+            },
+            "runs: a figure of kind examples names two runs",
+        ),
+        (
+            {**PLANE, "losses": ["none"]},
+            "figures.new.losses.0: no loss is named 'none'; there are binomial_deviance, circle, goal, ",
+        ),
+        (
+            {**PLANE, "losses": ["info_nce"]},
+            "figures.new: losses: loss info_nce has no option `margin`, which a figure of kind constellations draws",
+        ),
+        (
+            {**CURVES, "dataset": "flikr"},
+            "figures.new.dataset: got 'flikr': ",
+        ),
+    ],
+)
+def test_a_wrong_figure_is_named(params, figure, said):
+    edit(params / TABLES, {"figures": {"new": figure}})
+    assert said in refused(params)
+
+
+CLAIM = {"claim": "C.", "place": "P", "kind": "difference", "protocol": "1K", "published": {"i2t_r1": 1}}
+PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"runs": ["coco-vsepp-1c", "nobody"]}, "claims.new: nobody is no run of any paper"),
+        ({"runs": ["coco-vsepp-1c", "vsepp"]}, "claims.new: vsepp is abstract: it is never trained, only inherited from"),
+        ({"runs": PAIR, "protocol": "5K"}, "claims.new.protocol: coco-vsepp-1c has protocols 1K, 5x1K, not 5K"),
+        ({"runs": PAIR, "row": "1.1"}, "runs: expected 1 in this claim of kind difference"),
+        ({"runs": PAIR, "kind": "no_difference", "row": "1.1"}, "row: a claim of kind no_difference has none"),
+        ({"runs": PAIR, "epochs": 3}, "epochs: a claim of kind difference has none"),
+        (
+            {"runs": PAIR[:1], "row": "9.9"},
+            "claims.new.row: published.csv prints no i2t_r1 of a row '9.9'",
+        ),
+        ({"runs": PAIR, "protocol": "2K"}, "new.protocol: got '2K'; input should be '1K', '5x1K', '5K', 'cxc' or 'eccv'"),
+        ({"runs": PAIR, "published": {"i2t_medr": 1}}, "i2t_medr"),
+        ({"runs": PAIR, "published": {}}, "new.published: got {}"),
+        ({"runs": PAIR, "kind": "proof"}, "new.kind: got 'proof'; input should be 'difference', "),
+        ({"runs": PAIR, "kind": "crossing"}, "a claim of kind crossing has none"),
+        ({"runs": PAIR, "protocol": None}, "a claim of kind difference has one"),
+        ({"runs": PAIR, "kind": "difference_of_differences"}, "expected 4 in this claim"),
+        ({"runs": PAIR, "kind": "best_value"}, "best: a claim of kind best_value has one"),
+        ({"runs": PAIR, "kind": "best_value", "best": [2, 64]}, "expected size → run"),
+        (
+            {"runs": PAIR, "kind": "crossing", "protocol": None, "published": {"i2t_mapr": 5}},
+            "published: a claim of kind crossing looks at validation, which has no i2t_mapr",
+        ),
+        ({"runs": PAIR, "margin": 0}, "new.margin: got 0"),
+        ({"runs": PAIR, "published": {"i2t_r1": float("nan")}}, "new.published.i2t_r1: got nan; input should be a finite number"),
+        ({"runs": PAIR[:1] * 2}, "runs: coco-vsepp-1c is compared with itself; name another run"),
+        ({"runs": PAIR * 2, "kind": "difference_of_differences"}, "runs: a difference is compared with itself; name other runs"),
+        (
+            {"runs": {2: PAIR[0], 128: PAIR[0], 256: PAIR[1]}, "kind": "best_value", "best": [2, 64]},
+            "runs: coco-vsepp-1c is compared with itself",
+        ),
+        ({"runs": PAIR, "sign": 0}, "new.sign: got 0"),
+        ({"runs": PAIR, "truth": True}, "new.truth: unknown key"),
+    ],
+)  # fmt: skip
+def test_a_wrong_claim_is_named(params, claim, said):
+    edit(params / CLAIMS, {"new": {**CLAIM, **claim}})
+    text = refused(params)
+    assert str(params / CLAIMS) in text
+    assert said in text
+
+
+DATA = {"preset": "paper", "label": "x"}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        ({"only": "nothing-*"}, "only: 'nothing-*' matches no run of preset mini; there are coco-vse0-1c, "),
+        ({"archives": "/no/such/folder"}, "archives: got '/no/such/folder', which is no folder"),
+        ({"preset": "huge"}, "presets/huge.yaml: no such file; there are flickr8k, mini, own, paper"),
+        ({"fidelity": "poster"}, "fidelity: got 'poster'"),
+        ({"seeds": []}, "seeds: got []"),
+        ({"seeds": 3}, "--config: seeds: got 3; input should be a valid list; write 'seeds=[0,1,2]' for three trainings of each"),
+        ({"seeds": [0, "x"]}, "--config: seeds.1: got 'x'; input should be a valid integer; write"),
+        ({"only": 3}, "--config: only: got 3; input should be a valid list; write 'only=[coco-vse0-1c,flickr-*]'"),
+        ({"fidelity": ["paper"]}, "--config: fidelity: got ['paper']; input should be 'paper' or 'code'; write fidelity=code"),
+        ({"papers": "vsep"}, "vsepp; did you mean vsepp?"),
+        ({"label": "x", "sedes": [0]}, "seeds, serif, sources, tables; did you mean seeds?"),
+        ({"label": "x", "runs": {"default": {"epoch": 3}}}, "; did you mean epochs?"),
+        ({"label": "x", "epochs": 3}, "epochs: unknown key; known are"),
+        ({"label": "x", "runs": 3}, "runs: got 3; expected keys and values, such as runs='{name: "),
+        ({"label": "x", "runs": {"nobody": {"epochs": 3}}}, "--config: runs.nobody: no such entry"),
+        ({"label": "x", "tables": {"vsepp": ["table9"]}}, "--config: tables.vsepp: got 'table9'; "),
+        ({"label": "x", "encoders": {"vgg": {"architecture": "keras/vgg"}}}, "encoders.vgg: no image encoder is named 'keras'; there are lite, mini"),
+        ({"label": "x", "encoders": {"vgg": {"options": {"depth": 3}}}}, "encoders.vgg: option depth of image encoder mini: unknown key"),
+        ({"label": "x", "corpora": {"coco": {"dataset": "imagenet"}}}, "corpora.coco.dataset: got 'imagenet'; datasets.yaml has coco2014"),
+        ({"label": "x", "corpora": {"coco": {"dataset": "scenes_coco", "first_images": {"train": 0}}}}, "first_images.train: got 0"),
+        ({"label": "x", "evaluation": {"fold_size": 201}}, "evaluation.fold_size: got 201; protocol 5x1K needs 5 such folds, more than the 1000 test images of scenes_coco"),
+        ({"label": "x", "corpora": {"coco": {"first_images": {"test": 10}}}, "evaluation": {"fold_size": 3}}, "got 3; protocol 5x1K needs 5 such folds, more than the 10"),
+        ({"preset": "paper", "label": "x", "corpora": {"coco": {"dataset": "scenes_coco"}}}, "the preset's `scenes` has no layout coco, which scenes_coco has"),
+        ({"preset": "paper", "label": "x", "encoders": {"vgg": {"weights": "scenes"}}}, "vgg.weights: got 'scenes', but the preset has no section `pretraining`"),
+        ({**DATA, "datasets": {"coco2014": {"files": {"splits": "nothing.zip"}}}}, "coco2014.files.splits: got 'nothing.zip'; expected an entry of `sources`: "),
+        ({**DATA, "datasets": {"coco2014": {"reader": "html"}}}, "datasets.coco2014.reader: no reader is named 'html'"),
+        ({**DATA, "datasets": {"coco2014": {"precomputed": {"10C": "f30k_precomp"}}}}, "coco2014.precomputed.10C: got 'f30k_precomp'; expected an entry of published features"),
+        ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: required by the reader precomp, and not allowed with any other reader"),
+        ({**DATA, "sources": {"val2014.zip": {"sha256": "abc"}}}, "val2014.zip.sha256: got 'abc'"),
+        ({**DATA, "sources": {"val2014.zip": {"mirrors": ["ftp://x"]}}}, "mirrors.0: got 'ftp://x'"),
+        ({**DATA, "encoders": {"vgg": {"weights": "/data/vgg.pth"}}}, "vgg.weights: got '/data/vgg.pth'"),
+        ({**DATA, "encoders": {"vgg": {"weights": "file/../vgg.pth"}}}, "vgg.weights: got 'file/../vgg.pth'"),
+        ({"seeds": [True]}, "--config: seeds.0: got True; input should be a valid integer"),
+        ({"seeds": [1, 0, 1]}, "--config: seeds: seed 1 is there twice"),
+        ({"label": "a" * 300}, "aaa'; string should have at most 100 characters"),
+        ({"label": "x", "runs": {"default": {"seeds": [2, 2]}}}, "runs.default.seeds: seed 2 is there twice"),
+        ({"label": "x", "runs": {"default": {"epochs": True}}}, "runs.default.epochs: got True; input should be a valid integer"),
+        ({"label": "x", "runs": {"default": {"learning_rate": float("inf")}}}, "default.learning_rate: got inf; input should be a finite number"),
+        ({"label": "x", "runs": {"vse0": {"loss": {"margin": True}}}}, "loss: option margin of loss sum_of_hinges: got True; input should be a valid number"),
+        ({"label": "x", "encoders": {"vgg": {"std": [0.5, 0, 0.5]}}}, "encoders.vgg.std.1: got 0; input should be greater than 0"),
+        ({"label": "x", "encoders": {"vgg": {"input_size": 64}}}, "encoders.vgg.input_size: got 64; images of a side of 46 have no such crop"),
+    ],
+)  # fmt: skip
+def test_a_wrong_override_is_named(overrides, said):
+    assert said in refused(PARAMS, **overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"- a\n- b\n", ": expected keys and values, got list"),
+        (b"a: [1\n", ": not valid YAML: did not find expected"),
+        (b"a: \xff\n", ": not UTF-8: line 1, byte 4"),
+        (b"a: {}\nb: {}\na: {}\n", ": 'a' is given twice, in lines 1 and 3; keep one"),
+        (b"A: {}\n", ": runs.A: got 'A'; string should match pattern"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_named(params, text, said):
+    (params / RUNS).write_bytes(text)
+    assert f"{params / RUNS}{said}" in refused(params)
+
+
+def test_options_that_are_none_and_names_that_no_file_can_have_are_no_tracebacks(tmp_path):
+    folder = copied(tmp_path)
+    edit(folder / "presets" / "mini.yaml", {"components": {"loss": {"max_of_hinges": {"name": [1]}}}})
+    said = refused(folder)
+    assert (
+        "mini.yaml: components.loss.max_of_hinges: " in said
+        and "option name of loss max_of_hinges: unknown key" in said
+    )
+    folder = copied(tmp_path / "other")
+    edit(folder / "config.yaml", {"archives": "x" * 9000})
+    assert "config.yaml: archives: got 'xxx" in (said := refused(folder)) and len(said) < 3000

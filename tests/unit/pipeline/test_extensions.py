@@ -1,0 +1,423 @@
+"""What an extension touches, done as a user would in a copy of the project: nothing else is made again."""
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+
+import pytest
+import yaml
+from dag import ROOT, Project, copy_of_the_project
+from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
+from pages import squared_hinges
+from plans import edit
+
+from vsepp.base import components
+from vsepp.base.errors import VseppError
+
+DUMP = """
+import json, sys
+from vsepp.pipeline.planner import make_plan
+from vsepp.base.errors import VseppError
+from vsepp.base.digests import value_digest
+from vsepp.base.spec import to_dict
+try:
+    plan = make_plan("params", json.loads(sys.argv[1]))
+except VseppError as error:
+    sys.exit(str(error))
+found = {}
+for (kind, name), made in plan.table.items():
+    inputs = {role: str(path) for role, path in made.inputs.items()}
+    inputs |= {f"raw {role}": str(path) for role, path in made.raw.items()}
+    found[f"{kind} {name}"] = value_digest([str(made.folder), to_dict(made.spec), made.code, inputs])
+print(json.dumps(found))
+"""
+RUNS, PRESET = "params/papers/vsepp/runs.yaml", "params/presets/mini.yaml"
+
+
+def table(project, *more_paths, **overrides):
+    """Kind and name of every artefact → digest of all that decides whether it is made again."""
+    paths = os.pathsep.join(map(str, [project.folder, *more_paths]))
+    return json.loads(project.said(sys.executable, "-c", DUMP, json.dumps(overrides), PYTHONPATH=paths))
+
+
+def write(project, path, text):
+    file = project.folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(textwrap.dedent(text))
+
+
+def add_run(project, **entry):
+    """A run `odd`, which differs from its base in what is given."""
+    base = {"base": "coco-vsepp-1c", "protocols": ["1K"]}
+    edit(project.folder / RUNS, {"odd": {**base, **entry}})
+
+
+@pytest.fixture
+def project(tmp_path):
+    return copy_of_the_project(tmp_path / "project")
+
+
+@pytest.fixture(scope="module")
+def before():
+    """The table of the project as it is."""
+    return table(Project(ROOT))
+
+
+def changed(before, after):
+    """Artefacts that two tables have differently, but for the reports."""
+    return {name for name in before if before[name] != after.get(name) and not name.startswith("report")}
+
+
+def new(before, after):
+    """Artefacts that only the second table has; all others must be as they were."""
+    assert not changed(before, after)
+    return after.keys() - before.keys()
+
+
+def table_of(run):
+    rows = [{"run": run, "protocol": "5x1K", "label": "mine"}]
+    groups = [{"heading": "H", "rows": rows}]
+    return {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True, "groups": groups}
+
+
+def test_a_run_and_a_table_of_ones_own_are_entries_of_a_papers_files(project, before):
+    add_run(project, loss={"margin": 0.4})
+    edit(project.folder / "params/papers/vsepp/tables.yaml", {"tables": {"mine": table_of("odd")}})
+    assert new(before, table(project)) == {"run odd/seed-0", "evaluation odd/seed-0"}
+
+
+def test_a_paper_is_a_folder(project, before):
+    vsepp, mine = (project.folder / "params/papers" / name for name in ("vsepp", "mine"))
+    write(
+        project, mine / "runs.yaml", "wide: {base: coco-vsepp-1c, joint_dim: 256, caption_projection: true}"
+    )
+    write(project, mine / "published.csv", (vsepp / "published.csv").read_text().splitlines()[0] + "\n")
+    shutil.copy(vsepp / "tables.yaml", mine)
+    edit(mine / "tables.yaml", {"tables": None, "figures": None})
+    edit(mine / "tables.yaml", {"tables": {"mine": table_of("wide")}, "figures": {}})
+    # Before it is reproduced nothing of it is made, and it is reproduced without a label.
+    assert new(before, table(project)) == set()
+    both = table(project, papers=["vsepp", "mine"])
+    assert new(before, both) == {"run wide/seed-0", "evaluation wide/seed-0", "report mine"}
+    alone = table(project, papers=["mine"])
+    assert alone["run wide/seed-0"] == both["run wide/seed-0"]
+    assert not any(name.startswith("run coco-") for name in alone)
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "entry"),
+    [
+        ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
+        ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
+        ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
+        ("models/heads/mlp.py", OWN_HEAD, {"image_head": "mlp"}),
+        (
+            "models/poolings/middle.py",
+            MIDDLE,
+            {"image_pooling": "middle", "trainset": "RC", "rc_features": "inline"},
+        ),
+        (
+            "training/optimisers/momentum.py",
+            MOMENTUM,
+            {"optimiser": {"name": "momentum", "of_loss": 0.1}},
+        ),
+    ],
+)
+def test_a_component_with_options_is_one_module_and_one_entry(project, before, module, text, entry):
+    write(project, f"vsepp/{module}", text)
+    assert new(before, table(project)) == set()
+    add_run(project, **entry)
+    after = table(project)
+    made = {name for name in new(before, after) if not name.startswith("features")}  # a pooling takes a grid
+    assert made == {"run odd/seed-0", "evaluation odd/seed-0"}
+    # An edit of it makes again what uses it, and nothing else.
+    write(project, f"vsepp/{module}", text + "\n    EDITED = 1\n")
+    evaluated = set() if module.startswith(("losses", "training")) else {"evaluation odd/seed-0"}
+    assert changed(after, table(project)) == {"run odd/seed-0"} | evaluated
+
+
+def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, before):
+    module = '''
+        """A family of one's own."""
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Options:
+            depth: int = 2
+            """Layers."""
+
+        def architectures():
+            return ["net"]
+
+        def build(name, input_size, options):
+            raise NotImplementedError
+    '''
+    write(project, "vsepp/models/image/mine.py", module)
+    network = {"title": "net", "architecture": "mine/net", "options": {"depth": 3}, "weights": "random"}
+    network |= {"input_size": 40, "store_side": 46, "mean": [0.5] * 3, "std": [0.5] * 3}
+    edit(project.folder / PRESET, {"encoders": {"other": network}})
+    add_run(project, encoder="other")
+    after = table(project)
+    assert {name.split()[0] for name in new(before, after)} == {"encoder", "features", "run", "evaluation"}
+    write(project, "vsepp/models/image/mine.py", module + "\n        EDITED = 1\n")
+    edited = {name.split()[0] for name in changed(after, table(project))}
+    assert edited == {"encoder", "features"}
+    # What equals the default is as if it were not there.
+    write(project, "vsepp/models/image/mine.py", module)
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": {"depth": 2}}}})
+    as_text = table(project)
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
+    edit(project.folder / PRESET, {"encoders": {"other": {"options": {}}}})
+    assert table(project) == as_text
+
+
+LENGTHS = '''
+    """Captions → how many words each has."""
+    from vsepp.pipeline.step import Step
+    from vsepp.base.spec import VocabularySpec
+    from vsepp.pipeline.steps.tokens import CAPTIONS
+
+    def run(spec, inputs, out, job):
+        """Count the words of each caption."""
+        raise NotImplementedError
+
+    STEP = Step(
+        "lengths", VocabularySpec, run, phase="corpus", folder="results/{preset}/lengths/{name}",
+        modules=("vsepp.data.captions",), name=lambda spec, inputs, label: inputs["captions"].name,
+        reads={"captions": CAPTIONS}, files=("lengths.txt",),
+    )
+'''
+
+
+def test_a_kind_of_artefact_is_one_step_and_what_asks_for_it(project, before):
+    write(project, "vsepp/pipeline/steps/lengths.py", LENGTHS)
+    assert new(before, table(project)) == set()
+    project.edit(
+        "vsepp/pipeline/planner.py",
+        "        if published is not None:\n            inputs[",
+        "        self._add('lengths', spec.vocabulary, {'captions': corpus})\n        if published is not None:\n            inputs[",
+    )
+    after = table(project)
+    assert {name.split()[0] for name in new(before, after)} == {"lengths"}
+
+
+def test_a_third_role_is_an_entry_of_a_preset(project, before):
+    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "scenes_flickr"}}})
+    add_run(project, dataset="third")
+    kinds = sorted(name.split()[0] for name in new(before, table(project)))
+    assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
+
+
+def test_a_layout_of_ones_own_is_one_reader(project, before):
+    reader = '''
+        """Pictures in a folder, captions in a table."""
+        from dataclasses import dataclass
+
+        @dataclass(frozen=True)
+        class Options:
+            delimiter: str = ","
+            """Between columns."""
+
+        def read(spec):
+            raise NotImplementedError
+    '''
+    write(project, "vsepp/data/readers/folder.py", reader)
+    source = {"licence": "mine", "citation": "me"}
+    data = {"title": "Mine", "reader": {"name": "folder", "delimiter": ";"}, "files": {"images": "mine"}}
+    entries = {"sources": {"mine": source}, "datasets": {"mine": data}}
+    edit(project.folder / "params/datasets.yaml", entries)
+    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
+    add_run(project, dataset="third")
+    assert any(name.startswith("corpus third-") for name in new(before, table(project)))
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (
+            'READS = ("caption_vectors",)',
+            "reads 'caption_vectors'; it needs an option `vectors` that names their encoder",
+        ),
+        ('READS = ("tape",)', "reads 'tape'; this run has corpus, encoder, features, tokens"),
+    ],
+)
+def test_what_a_loss_reads_and_a_run_does_not_have_is_named(project, declared, said):
+    write(project, "vsepp/losses/squares.py", squared_hinges() + f"\n{declared}\n")
+    add_run(project, loss="squares")
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert f"run odd: loss squares {said}" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", components.KINDS)
+def test_a_component_of_any_kind_may_be_in_an_installed_package(tmp_path, monkeypatch, kind):
+    name, required = f"{kind.replace(' ', '_')}_of_mine", components.REQUIRED[kind]
+    install(
+        monkeypatch, tmp_path, components.KINDS[kind], name, f"CITATION = 'Mine'\nclass {required}: pass\n"
+    )
+    assert name in components.known(kind)
+    assert components.load(kind, name).__file__ == str(tmp_path / f"{name}.py")
+    assert components.describe(kind, name).citation == "Mine"
+
+
+def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
+    add_run(project, loss={"name": "squares", "margin": 0.1})
+    after = table(project, tmp_path)
+    assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    with (tmp_path / "squares.py").open("a") as source:
+        source.write("\nEDITED = 1\n")
+    assert changed(after, table(project, tmp_path)) == {"run odd/seed-0"}
+
+
+@pytest.mark.parametrize("kind", components.KINDS)
+def test_each_component_of_ours_names_its_source(kind):
+    # Components of generated scenes, of our own, and of the paper itself.
+    players = {"mini", "vit", "captions_csv", "standings", "linear"}
+    for name in components.known(kind):
+        assert bool(components.describe(kind, name).citation) != (name in players), name
+
+
+def test_two_packages_that_offer_one_name_from_modules_of_one_name_are_refused(tmp_path, monkeypatch):
+    install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
+    facts = shutil.copytree(tmp_path / "squares-1.0.dist-info", tmp_path / "other-1.0.dist-info")
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    offers = r"other \(squares\), squares \(squares\); uninstall all but one"
+    with pytest.raises(VseppError, match=f"loss 'squares' is offered by several packages: {offers}"):
+        components.load("loss", "squares")
+
+
+def test_a_data_set_of_a_known_layout_is_an_entry(project, before):
+    data = yaml.safe_load((project.folder / "params/datasets.yaml").read_text())["datasets"]["flickr8k"]
+    edit(project.folder / "params/datasets.yaml", {"datasets": {"mine": {**data, "title": "Mine"}}})
+    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
+    add_run(project, dataset="third")
+    kinds = sorted(name.split()[0] for name in new(before, table(project)))
+    assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
+
+
+def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again(project, before):
+    mine = {"kind": "curves", "title": "Mine", "caption": "C.", "dataset": "coco"}
+    mine |= {"metrics": ["i2t_r1"], "runs": ["coco-vse0-1c"], "labels": ["VSE0"]}
+    edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    after = table(project)
+    assert new(before, after) == set() and after["report vsepp"] != before["report vsepp"]
+
+
+def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):
+    write(project, "vsepp/reporting/figures/dots.py", DOTS)
+    mine = {
+        "kind": {"name": "dots", "at": 0.2},
+        "title": "Dots",
+        "caption": "C.",
+        "losses": ["sum_of_hinges"],
+    }
+    edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
+    after = table(project)
+    assert new(before, after) == {"figure_data vsepp/mine"}
+    write(project, "vsepp/reporting/figures/dots.py", DOTS.replace("0.5", "0.6"))
+    edited = table(project)
+    assert changed(after, edited) == {"figure_data vsepp/mine"}
+    assert edited["report vsepp"] != after["report vsepp"]
+
+
+def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_again(project, before):
+    project.edit(
+        "vsepp/evaluation/metric_list.py",
+        "    **PAPER,\n",
+        '    **PAPER,\n    "worst": Metric("Worst r", lambda ranks: ranks.best, lambda v: float(v.max()) + 1, 1.0, True),\n',
+    )
+    edit(
+        project.folder / "params/papers/vsepp/tables.yaml",
+        {"tables": {"table1": {"columns": ["r1", "worst", "mapr"]}}},
+    )
+    after = table(project)
+    assert changed(before, after) == {"figure_data vsepp/figure1"} and before.keys() == after.keys()
+    assert after["report vsepp"] != before["report vsepp"]
+
+
+def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_again(project, before):
+    write(
+        project,
+        "vsepp/truths/half.py",
+        """
+        from vsepp.evaluation.judged import judge
+
+        FILES = {"pairs": "half.json"}
+
+
+        def installed():
+            return {}
+
+
+        def read(files):
+            raise NotImplementedError
+        """,
+    )
+    edit(project.folder / "params/datasets.yaml", {"datasets": {"scenes_coco": {"truths": ["half"]}}})
+    add_run(project, protocols=["1K", "half"])
+    after = table(project)
+    assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    # How truths are judged is no part of what is evaluated under own captions.
+    project.edit("vsepp/evaluation/judged.py", "ESTIMATES = 1000", "ESTIMATES = 2000")
+    assert changed(after, table(project)) == {"evaluation odd/seed-0"}
+
+
+def test_a_run_on_data_that_nobody_judged_is_not_evaluated_under_a_truth(project, before):
+    add_run(project, protocols=["1K", "cxc"])
+    assert new(before, table(project)) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    plan = project.said(
+        sys.executable,
+        "-c",
+        "from vsepp.pipeline.planner import make_plan; print(make_plan('params').models['odd'].protocols)",
+    )
+    assert plan.strip() == "('1K',)"
+
+
+def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(project):
+    write(project, "vsepp/models/text/cut.py", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}')
+    add_run(project, text="cut")
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert "text encoder cut takes pieces, which no step makes yet" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"trainset": "regions"}, "odd.image_pooling: got none; regions are sets of vectors"),
+        ({"trainset": "10C", "image_pooling": "mean"}, "odd.image_pooling: 10C is one vector an image"),
+        (
+            {"trainset": "RC", "image_pooling": "mean"},
+            "odd.rc_features: a feature cache (tape) has one vector a crop",
+        ),
+        ({"drop_vectors": 0.2}, "odd.drop_vectors: an image is one vector"),
+        ({"text": "bigru"}, "odd.caption_pooling: got none; text encoder bigru gives a state of each token"),
+        ({"caption_pooling": "gpo"}, "odd.caption_pooling: text encoder gru gives one state a caption"),
+        ({"matcher": "fusion"}, "odd.image_pooling: got none; a matcher takes sets of vectors"),
+        ({"matcher": "fusion"}, "odd.caption_pooling: got none; a matcher takes sets of vectors"),
+        (
+            {
+                "trainset": "regions",
+                "image_pooling": "mean",
+                "text": "bigru",
+                "caption_pooling": "mean",
+                "matcher": {"name": "fusion", "k": 201},
+            },
+            "odd.matcher.k: got 201; protocol 1K ranks 200 images",
+        ),
+        (
+            {"image_pooling": {"name": "kmax", "k": 0}, "trainset": "regions"},
+            "option k of pooling kmax: got 0",
+        ),
+    ],
+)
+def test_poolings_that_do_not_fit_are_refused_before_anything_is_made(project, entry, said):
+    add_run(project, **entry)
+    with pytest.raises(AssertionError) as refused:
+        table(project)
+    assert said in str(refused.value)

@@ -1,0 +1,191 @@
+"""Inheritance and layers: what a run's values are, and where each was set."""
+
+import pytest
+import yaml
+from plans import PARAMS, edit, nested, over, plan, refused
+
+from vsepp.base.spec import Component
+from vsepp.base.yaml import yaml_of
+from vsepp.pipeline.files import Value, with_types
+from vsepp.pipeline.layers import load
+from vsepp.pipeline.planner import make_plan
+
+RUNS = "papers/vsepp/runs.yaml"
+
+
+COMPONENT = "components.loss.max_of_hinges"
+
+
+def test_layers_take_precedence_in_the_documented_order(params):
+    run, overrides = "flickr-vsepp-rc", {"label": "trial"}
+    layers = [
+        (RUNS, "vsepp"),
+        (RUNS, run),
+        ("fidelity/paper.yaml", COMPONENT),
+        ("fidelity/paper.yaml", "runs.default"),
+        ("papers/vsepp/fidelity.yaml", f"paper.{COMPONENT}"),
+        ("papers/vsepp/fidelity.yaml", "paper.runs.default"),
+        ("presets/mini.yaml", COMPONENT),
+        ("presets/mini.yaml", "runs.default"),
+        ("--config", COMPONENT),
+        ("--config", "runs.default"),
+    ]
+    for number, (file, place) in enumerate(layers, start=1):
+        option = place.endswith(COMPONENT)
+        said = nested(
+            place, {"margin": number} if option else {"loss": {"margin": number}, "clip_norm": number}
+        )
+        if file == "--config":
+            overrides = over(overrides, said)
+        else:
+            edit(params / file, said)
+        values = load(params, overrides).all_runs[run]
+        where = file if file == "--config" else params / file
+        entry = place.removeprefix("paper.").removeprefix("runs.")
+        assert values["loss.margin"] == Value(number, f"{where}: {entry}")
+        assert option or values["clip_norm"] == Value(number, f"{where}: {entry}")
+    assert values["loss"].value == Component("max_of_hinges", {"margin": 10.0})
+    assert values["loss.curriculum"] == Value(0.0, "default of vsepp.losses.max_of_hinges")
+
+
+NAMED = {"name": "sum_of_hinges", "margin": 0.05}
+
+
+@pytest.mark.parametrize(
+    ("said", "component"),
+    [
+        (["max_of_hinges"], Component("max_of_hinges")),
+        ([{"name": "max_of_hinges", "margin": 0.2}], Component("max_of_hinges")),  # which is the default
+        ([{"name": "max_of_hinges", "margin": 1, "curriculum": 0}], Component("max_of_hinges", {"margin": 1.0})),
+        ([NAMED, {"margin": 0.3}], Component("sum_of_hinges", {"margin": 0.3})),
+        ([{"margin": 0.3}, "max_of_hinges"], Component("max_of_hinges", {"margin": 0.3})),
+        # A change of the name drops the options of the other component, named or not, and a change back has them again.
+        ([NAMED, {"mask_same_image": True}, "max_of_hinges"], Component("max_of_hinges")),
+        ([NAMED, "max_of_hinges", "sum_of_hinges"], Component("sum_of_hinges", {"margin": 0.05})),
+        ([NAMED, {"name": "max_of_hinges", "curriculum": 0.5}], Component("max_of_hinges", {"curriculum": 0.5})),
+    ],
+)  # fmt: skip
+def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_it(params, said, component):
+    bases = ["coco-vsepp-1c", *(f"layer-{number}" for number in range(len(said)))]
+    entries = {
+        name: {"base": base, "loss": loss, "protocols": ["1K"]}
+        for base, name, loss in zip(bases, bases[1:], said, strict=False)
+    }
+    edit(params / RUNS, entries)
+    found = load(params)
+    assert found.get(bases[-1], "loss") == component
+    assert found.all_runs[bases[-1]]["loss.margin"].value == component.options.get("margin", 0.2)
+
+
+def test_options_of_a_layer_reach_the_runs_that_name_the_component_and_no_others():
+    margins = {"sum_of_hinges": {"margin": 0.4}}
+    before, after = plan(label="x"), plan(label="x", components={"loss": margins})
+    for run, model in after.models.items():
+        loss, was = model.spec.loss, before.models[run].spec.loss
+        assert loss == (Component("sum_of_hinges", {"margin": 0.4}) if was.name in margins else was)
+
+
+def test_another_component_in_a_run_takes_none_of_the_options_that_its_base_gave_the_first(params):
+    run = {"base": "coco-order0-10c-rv", "loss": "max_of_hinges", "protocols": ["1K"]}
+    edit(params / RUNS, {"odd": run})
+    found = load(params)
+    assert found.get("coco-order0-10c-rv", "loss") == Component("sum_of_hinges", {"margin": 0.05})
+    assert found.get("odd", "loss") == Component("max_of_hinges")
+    # Every run that names `gru` has the preset's options of `gru`.
+    assert found.all_runs["odd"]["text.dim"] == Value(128, f"{params}/presets/mini.yaml: components.text.gru")
+
+
+def test_of_several_bases_the_later_wins_and_the_root_is_applied_once():
+    found = load(PARAMS, {"preset": "paper"})
+    assert found.get("coco-vse0-rc-rv-ft", "learning_rate") == 0.00002
+    assert found.get("coco-vse0-rc-rv-ft", "system") == "VSE0"
+
+
+def test_rows_are_not_inherited_and_protocols_come_from_rows_figures_and_the_run():
+    found = load(PARAMS, {"preset": "paper"})
+    assert found.get("coco-vsepp-rc-rv-resnet", "feeds") == {"1.10": "5x1K"}
+    assert found.get("flickr-vsepp-rc-neg2", "feeds") == {}
+    assert found.protocols["coco-vsepp-rc-rv-ft"] == ("5K", "5x1K")  # two rows
+    assert found.protocols["flickr-vsepp-rc-neg2"] == ("1K",)  # its own
+
+
+def test_papers_share_runs_and_inherit_from_each_other(params):
+    first = make_plan(params)
+    mine, theirs = params / "papers" / "mine", params / "papers" / "vsepp"
+    mine.mkdir()
+    (mine / "runs.yaml").write_text("mine: {base: coco-vsepp-rc, clip_norm: 3, protocols: [1K]}\n")
+    lines = (theirs / "published.csv").read_text().splitlines()
+    (mine / "published.csv").write_text(
+        "\n".join(line for line in lines if line.startswith(("table", "1,1.7,")))
+    )
+    tables = yaml.safe_load((theirs / "tables.yaml").read_text())
+    rows = [{"run": "coco-vsepp-rc", "protocol": "5K", "row": "1.7"}, {"run": "mine", "protocol": "5x1K"}]
+    table = {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True}
+    table["groups"] = [{"heading": "H", "rows": rows}]
+    (mine / "tables.yaml").write_text(yaml.safe_dump({**tables, "tables": {"shared": table}, "figures": {}}))
+
+    both = make_plan(params, {"papers": ["vsepp", "mine"]})
+    # What a run says itself counts more than what its base says, in whichever file that stands.
+    assert both.models["mine"].spec.schedule.clip_norm == 3
+    name = "coco-vsepp-rc/seed-0"
+    assert both.table["run", name].spec == first.table["run", name].spec, "it is trained once"
+    protocols = [found.table["evaluation", name].spec.protocols for found in (first, both)]
+    assert protocols == [("5x1K",), ("5K", "5x1K")], "for both papers at once"
+    assert both.models["mine"].protocols == ("1K", "5x1K")
+    report = both.table["report", "mine"].spec
+    shown = [(row.row, row.run, row.protocol) for row in report.tables[0].groups[0].rows]
+    assert shown == [("1.7", "coco-vsepp-rc", "5K"), ("mine", "mine", "5x1K")]
+    assert {model.model for model in report.models} == {"coco-vsepp-rc", "mine"}
+    assert "mine" not in {model.model for model in both.table["report", "vsepp"].spec.models}
+    where = f"{mine / 'tables.yaml'}: tables.shared: coco-vsepp-rc is a run of {theirs / 'runs.yaml'}"
+    assert f"{where}, which is not reproduced; add vsepp to `papers`" in refused(params, papers=["mine"])
+
+
+def test_figures_of_a_paper_have_their_runs_evaluated_under_their_protocol(params):
+    assert make_plan(params).models["flickr-vse0-1c"].protocols == ("1K",)
+    figure = {"kind": "negative_set", "title": "T", "caption": "C.", "dataset": "coco", "metrics": ["i2t_r1"]}
+    runs = {2: "coco-vsepp-1c", 8: "coco-vsepp-rc"}
+    figure |= {"runs": runs, "labels": ["A", "B"], "baseline": "coco-vse0-1c", "protocol": "5K"}
+    edit(params / "papers/vsepp/tables.yaml", {"figures": {"mine": figure}})
+    protocols = load(params).protocols
+    for run, fed in {"coco-vsepp-1c": {"1K", "5x1K"}, "coco-vsepp-rc": {"5x1K"}}.items():
+        assert set(protocols[run]) == {*fed, "5K"}
+
+
+# --- Settings --------------------------------------------------------------------------------------------------
+
+
+def test_overrides_need_a_label_of_their_own():
+    shorter = {"default": {"epochs": 1}}
+    assert "without a label" in refused(PARAMS, runs=shorter)
+    assert "names a fidelity" in refused(PARAMS, label="paper", runs=shorter)
+    found = plan(label="short", runs=shorter)
+    assert found.variant == "short"
+    assert found.models["coco-vse0-1c"].spec.schedule.epochs == 1
+
+
+def test_choosing_runs_seeds_and_resources_needs_no_label():
+    found = plan(only="*-1c", seeds=[3, 4], resources={"threads": 2})
+    assert set(found.models) == {"coco-vse0-1c", "coco-vsepp-1c", "flickr-vse0-1c", "flickr-vsepp-1c"}
+    assert list(found.models["coco-vse0-1c"].specs) == [3, 4]
+    tuned = plan(only="flickr-vse0-rc-ft").models
+    assert set(tuned) == {"flickr-vse0-rc", "flickr-vse0-rc-ft"}, "it brings the run that it starts from"
+
+
+def test_what_snakemake_gives_as_text_has_its_type():
+    values = {
+        "epochs": "3",
+        "image_bias": "false",
+        "learning_rate": "2e-4",
+        "negative_set": "null",
+        "drop_at": ".5",
+    }
+    typed = {"epochs": 3, "image_bias": False, "learning_rate": 2e-4, "negative_set": None, "drop_at": 0.5}
+    assert with_types({"runs": {"default": values}}) == {"runs": {"default": typed}}
+    names = {"only": ["*-1c", "no: list", "[0]", "", "2020-01-01"], "label": "x"}
+    assert with_types(names) == names
+
+
+@pytest.mark.parametrize("number", ["2e-4", "1E+3", "-.5e2", "3.e1", "0.25e-1"])
+def test_numbers_with_an_exponent_are_numbers(number):
+    assert yaml_of(f"[{number}, x{number}]", "a") == [float(number), f"x{number}"]

@@ -1,0 +1,1 @@
+"""What people call: the command line. It may import everything."""

@@ -1,0 +1,154 @@
+"""Use a trained model: as a folder to take elsewhere, and for questions on the command line and in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import unicodedata
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.apps.cli.common import add_params, add_step
+from vsepp.base.errors import VseppError
+from vsepp.base.progress import table
+from vsepp.shipped import model_folder
+
+if TYPE_CHECKING:
+    from vsepp.search import Index
+
+log = logging.getLogger("vsepp")
+_MODEL = "flickr8k, which comes with vsepp, or the folder of a trained run or an exported model"
+
+
+def add_steps(steps: Any) -> None:
+    """Add `export`, `query` and `serve`."""
+    what = "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere"
+    parser = add_step(steps, "export", export, what)
+    parser.add_argument("run", metavar="MODEL", help=_MODEL)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder to write")
+    parser.add_argument(
+        "--encoder",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of its image encoder, if it is not below results/<preset>/encoders",
+    )
+    parser.add_argument(
+        "--light",
+        action="store_true",
+        help="weights in 16 bits, and no encoder where a package installs its weights",
+    )
+    add_params(parser)
+
+    parser = add_step(
+        steps, "query", query, "find the pictures nearest to a sentence, or the captions nearest to a picture"
+    )
+    parser.add_argument("model", metavar="MODEL", help=_MODEL)
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
+    asked.add_argument("--image", type=Path, help="a picture's file")
+    _add_shared(parser, answers=10)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+    parser = add_step(steps, "serve", serve, "open a local search page for one or two models")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two are shown side by side")
+    _add_shared(parser, answers=12)
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="name or IPv4 address to listen on; by default only this machine reaches it",
+    )
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
+
+
+def export(given: argparse.Namespace) -> None:
+    """Export a run and say where it is."""
+    folder = model_folder(given.run)
+    from vsepp.export import export_run
+
+    licences = {}
+    if given.params.is_dir():
+        from vsepp.pipeline.parameters import data_licences
+
+        licences = data_licences(given.params)
+    export_run(folder, given.folder, encoder=given.encoder, light=given.light, licences=licences)
+    print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
+
+
+def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
+    parser.add_argument("-k", type=int, default=answers, help=f"how many answers; {answers} by default")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="pictures to search for a sentence")
+    parser.add_argument(
+        "--captions",
+        type=Path,
+        metavar="FILE",
+        help="captions to search for a picture: a text file with one caption per line",
+    )
+    parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
+
+
+def _require_there(given: argparse.Namespace, *models: str) -> None:
+    """Refuse missing models, folders and files before torch is imported, which takes seconds."""
+    if given.k < 1:
+        raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
+    for model in models:
+        model_folder(model)
+    if given.pictures is not None and not given.pictures.is_dir():
+        raise VseppError(f"--pictures {given.pictures}: no such folder")
+    if given.captions is not None and not given.captions.is_file():
+        raise VseppError(f"--captions {given.captions}: no such file; expected a text file, a caption a line")
+
+
+def _opened(given: argparse.Namespace, model: str) -> Index:
+    """The model with its index: the given pictures and captions, else its own test images and captions."""
+    from vsepp.search import index_pictures, open_index
+
+    if given.pictures is None and given.captions is None:
+        return open_index(model, device=given.device)
+    return index_pictures(model, given.pictures, given.captions, device=given.device)
+
+
+def query(given: argparse.Namespace) -> None:
+    """Answer one question."""
+    _require_there(given, given.model)
+    if given.image is not None and not given.image.is_file():
+        raise VseppError(f"--image {given.image}: no such file; expected a picture")
+    index = _opened(given, given.model)
+    if given.text is not None:
+        hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
+    else:
+        hits, unknown = index.captions_for(given.image, given.k), []
+    if unknown:
+        log.warning("words that the model does not know: %s", _one_line(", ".join(unknown)))
+    if given.json:
+        asked = {"text": given.text} if given.text is not None else {"image": str(given.image)}
+        answers = [{key: value for key, value in asdict(hit).items() if key != "row"} for hit in hits]
+        said = {"run": given.model, **asked, "unknown_words": unknown, "answers": answers}
+        print(json.dumps(said, indent=1))
+        return
+    columns = {
+        "rank": [str(hit.rank) for hit in hits],
+        "score": [f"{hit.score:.3f}" for hit in hits],
+        "image id": [hit.image_id if hit.image_id != hit.file_name else "" for hit in hits],
+        "file": [hit.file_name for hit in hits],
+        "caption": [hit.caption for hit in hits],
+    }
+    filled = [(title, *cells) for title, cells in columns.items() if any(cells)]
+    rows = [tuple(map(_one_line, row)) for row in zip(*filled, strict=True)]
+    print("\n".join(table(rows, "rr" + "l" * (len(filled) - 2))))
+
+
+def _one_line(text: str) -> str:
+    """Text that neither breaks a table nor steers a terminal."""
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
+
+
+def serve(given: argparse.Namespace) -> None:
+    """Serve the page until it is stopped."""
+    if len(given.models) > 2:
+        raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
+    _require_there(given, *given.models)
+    from vsepp.serve import serve
+
+    serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)

@@ -1,0 +1,75 @@
+"""Compare models with each other."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from vsepp.apps.cli.common import add_step
+from vsepp.apps.cli.show import add_plan_options, plan_of
+from vsepp.base.errors import VseppError, as_started, did_you_mean
+from vsepp.reporting.studies import METRICS_FILE, Kept
+
+
+def add_steps(steps: Any) -> None:
+    """Add `compare`."""
+    what = "compare models: which is better, on which metrics, and how certain that is"
+    parser = add_step(steps, "compare", compare, what)
+    kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
+    parser.add_argument("a", metavar="A", help=kinds)
+    parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
+    parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
+    parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
+    parser.add_argument(
+        "--metric", action="append", help="i2t_r1 ...; repeatable; default: rsum, its recalls"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON, nothing rounded")
+    add_plan_options(parser)
+
+
+def compare(given: argparse.Namespace) -> None:
+    """Print the differences between models: of two in words, of more as a table."""
+    from vsepp.reporting import compare as comparing
+
+    names = [given.a, *given.others]
+    how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]
+    if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
+        raise VseppError(f"{twice[0]}: is given more than once; give each model once")
+    paths = [sources_of(given, name) for name in names]
+    if len(names) == 2:
+        found: Any = comparing.compare(paths[0], paths[1], *how)
+    else:
+        found = comparing.compare_many(dict(zip(names, paths, strict=True)), *how)
+    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
+
+
+def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
+    """Paths, or records, of a model that the command line names."""
+    if Path(name).exists():
+        return [Path(name)]
+    if not given.params.is_dir():
+        raise VseppError(
+            f"{name}: no such file or folder; run ids need the project's folder, with {given.params}/"
+        )
+    plan = plan_of(given)
+    if name not in plan.models:
+        raise VseppError(
+            f"{name}: no such file or folder, and no run of preset {plan.preset}, which `vsepp runs` lists"
+            + did_you_mean(name, plan.models)
+        )
+    model = plan.models[name]
+    evaluated: list[Path | Kept] = []
+    for seed in sorted(model.specs):
+        if seed in model.recorded:
+            evaluated.append(plan.study.read(name, seed))
+            continue
+        folder = plan.folders(name, seed)[1]
+        if (folder / METRICS_FILE).is_file():
+            evaluated.append(folder)
+    if not evaluated:
+        raise VseppError(
+            f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/{METRICS_FILE}"
+        )
+    return evaluated

@@ -1,0 +1,185 @@
+"""Score a trained run, or anyone's embeddings."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from vsepp.apps.cli.common import add_machine, add_role, add_step, given_inputs, given_options, option
+from vsepp.apps.cli.make import LOCK
+from vsepp.apps.cli.show import add_plan_options, plan_of
+from vsepp.base import components
+from vsepp.base.components import module_name
+from vsepp.base.errors import VseppError
+from vsepp.base.files import is_there, output_folder
+from vsepp.base.spec import EvaluationSpec
+from vsepp.pipeline.code import code_digest
+from vsepp.pipeline.steps import STEPS
+
+log = logging.getLogger("vsepp")
+
+
+def add_steps(steps: Any) -> None:
+    """Add `evaluate`."""
+    parser = add_step(
+        steps,
+        "evaluate",
+        evaluate,
+        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings or scores",
+    )
+    parser.add_argument(
+        "given",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
+        "or else --run and --corpus",
+    )
+    step = STEPS["evaluation"]
+    for role, read in step.reads.items():
+        add_role(parser, role, read)
+    parser.set_defaults(roles=tuple(step.reads))
+    parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
+    parser.add_argument(
+        "--protocol",
+        nargs="+",
+        metavar="NAME",
+        help="one or more of 1K (first fold), 5x1K (mean over five folds), 5K (all images, default)",
+    )
+    parser.add_argument(
+        "--truth",
+        action="append",
+        metavar="NAME",
+        help="what is correct: own (own captions of all images), cxc or eccv (of COCO's test set, by its ids); may be repeated",
+    )
+    parser.add_argument(
+        "--fold-size",
+        type=int,
+        default=1000,
+        metavar="N",
+        help="images per fold of 1K and 5x1K; 1000 by default",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
+    )
+    add_machine(parser, step.takes)
+    add_plan_options(parser)
+
+
+def evaluate(given: argparse.Namespace) -> None:
+    """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
+    own = ["5K"] if given.truth is None or "own" in given.truth else []
+    given.protocol = given.protocol or own
+    if (given.given is None) == (given.run is None):
+        raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
+    _refuse(given)
+    if given.given is None:
+        _embed_and_score(given)
+    else:
+        _score(given)
+
+
+def _refuse(given: argparse.Namespace) -> None:
+    """Refuse options of a trained run where embeddings or scores are given."""
+    if given.given is None:
+        return
+    if ignored := [option(name) for name in ("split", *given.roles) if getattr(given, name) is not None]:
+        raise VseppError(
+            f"evaluate: {', '.join(ignored)}: only for a trained run (--run); embeddings are scored as they are"
+        )
+
+
+def _score(given: argparse.Namespace) -> None:
+    """Score what is given."""
+    from vsepp.base.manifest import MANIFEST, recorded, require_intact
+    from vsepp.base.publish import published
+    from vsepp.evaluation import protocols
+    from vsepp.evaluation.embeddings import Embeddings
+    from vsepp.evaluation.given import read_given
+    from vsepp.evaluation.judged import judge
+    from vsepp.reporting.judged import as_text
+
+    if given.output is not None:
+        output_folder(given.output)
+    if (given.given.parent / MANIFEST).is_file():
+        require_intact(given.given.parent)
+    tested = read_given(given.given)
+    evaluations: list[Any] = [
+        protocols.evaluate(tested, protocol, given.fold_size) for protocol in given.protocol
+    ]
+    truths = _truths(given)
+    judged = [judge(tested, components.load("truth", name).read(files)) for name, files in truths.items()]
+    said = [f"{evaluation}{_at_chance(evaluation)}" for evaluation in evaluations]
+    print(*said, *map(as_text, judged), sep="\n\n")
+    evaluations += judged
+    if given.output is None:
+        return
+    names = [evaluation.protocol for evaluation in evaluations]
+    spec = {"protocols": names, "fold_size": given.fold_size}
+    inputs = {"embeddings": given.given}
+    modules = ["vsepp.evaluation.protocols", "vsepp.evaluation.judged"]
+    if isinstance(tested, Embeddings):
+        modules.append(module_name("similarity", tested.similarity.name))
+    with (
+        published(given.output) as folder,
+        recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
+    ):
+        protocols.save(evaluations, folder)
+        facts["protocols"] = names
+
+
+def _at_chance(evaluation: Any) -> str:
+    """A line that says that a model ranks like chance under a protocol; empty if it does not."""
+    from vsepp.evaluation.intervals import AT_CHANCE, ranks_like_chance
+
+    ranks = evaluation.ranks
+    if len(ranks.i2t) < 2 or not ranks_like_chance(ranks, evaluation.caption_images, evaluation.fold_size):
+        return ""
+    return f"\nprotocol {evaluation.protocol}: {AT_CHANCE}"
+
+
+def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
+    """Truth → role → file, for the truths that were asked for besides own captions."""
+    found: dict[str, dict[str, Path]] = {}
+    for name in given.truth or ():
+        if name != "own":
+            truth = components.load("truth", name)
+            installed = dict(truth.installed())
+            found[name] = installed or {role: _fetched(given, file) for role, file in truth.FILES.items()}
+    return found
+
+
+def _fetched(given: argparse.Namespace, name: str) -> Path:
+    """Path of a raw file, which is fetched if it is not here."""
+    from vsepp.pipeline.plan import raw_file
+    from vsepp.sources import download
+
+    source = raw_file(plan_of(given).parameters, name)
+    if not is_there(source.path):
+        log.info("fetching %s", name)
+        download.fetch(source.spec, source.path, given.params / LOCK)
+    return source.path
+
+
+def _embed_and_score(given: argparse.Namespace) -> None:
+    """Embed a split with a trained run, rank and score it."""
+    from vsepp.base.places import spec_of
+    from vsepp.pipeline.making import make
+
+    if given.corpus is None:
+        raise VseppError("evaluate: a run needs --corpus, the folder of its tables")
+    run = spec_of(given.run)
+    truths = _truths(given)
+    raw = {f"{name}_{role}": path for name, files in truths.items() for role, path in files.items()}
+    spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
+    with tempfile.TemporaryDirectory() as nowhere:
+        output = given.output or Path(nowhere)
+        make(STEPS["evaluation"], spec, given_inputs(given), output, raw=raw, **given_options(given))
+    if given.output is None:
+        log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")

@@ -1,0 +1,57 @@
+"""A model of one's own pictures in one command."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from vsepp.apps.cli.common import add_step
+from vsepp.base.errors import VseppError
+
+
+def add_steps(steps: Any) -> None:
+    """Add `try`."""
+    parser = add_step(steps, "try", try_pictures, "train and test a small model on your own pictures")
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)")
+    parser.add_argument(
+        "--captions",
+        type=Path,
+        metavar="FILE",
+        help="CSV with the columns image and caption, one row per caption; without it each picture needs a text file of its "
+        "name beside it, with one caption per line",
+    )
+    parser.add_argument("--cores", default="all", metavar="N", help="cores to use; all by default")
+
+
+def try_pictures(given: argparse.Namespace) -> None:
+    """Check, train, test, and say where the page is."""
+    if not Path("Snakefile").is_file():
+        raise VseppError("there is no Snakefile here: run this in the folder of a clone of the project")
+    if given.captions is not None and not given.captions.is_file():
+        raise VseppError(f"{given.captions}: no such file; expected a CSV with the columns image and caption")
+    from vsepp.own_pictures import prepare
+    from vsepp.pipeline.planner import make_plan
+
+    trial = prepare(given.folder, given.captions)
+    counts = trial.pictures
+    print(
+        f"{sum(counts.values()):,} pictures, {trial.captions:,} captions: {counts['train']:,} pictures to train on, "
+        f"{counts['val']:,} to validate, {counts['test']:,} to test",
+        flush=True,
+    )
+    plan = make_plan(Path("params"), trial.settings)
+    (report,) = plan.of_kind("report").values()
+    command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
+    command += ["--", *map(str, report.targets)]
+    started = time.time()
+    if subprocess.run(command, check=False).returncode:
+        raise VseppError(
+            f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}"
+        )
+    headline = report.folder / "headline.txt"
+    if headline.stat().st_mtime < started:  # all of it was there, so the workflow had nothing to say
+        print(f"\n{headline.read_text(encoding='utf-8')}", end="")

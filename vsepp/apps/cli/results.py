@@ -1,0 +1,133 @@
+"""Check results against the parameters, and record them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.apps.cli.common import add_step
+from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
+from vsepp.base.digests import DIGESTS, FileCache
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.places import PHASES
+from vsepp.base.progress import bytes_text
+
+if TYPE_CHECKING:
+    from vsepp.pipeline.plan import Plan
+
+
+def add_steps(steps: Any) -> None:
+    """Add `verify` and `record`."""
+    parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
+    one.add_argument(
+        "--scores",
+        action="store_true",
+        help="hold the scores against the expected values instead; exit status 1 if one is outside",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="read every file again, unchanged or not; without --scores"
+    )
+    add_plan_options(parser)
+
+    what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
+    parser = add_step(steps, "record", record, what)
+    parser.add_argument(
+        "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
+    )
+    parser.add_argument(
+        "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
+    )
+    add_plan_options(parser)
+
+
+def verify(given: argparse.Namespace) -> None:
+    """Verify the plan's artefacts; what other code made is printed, and every mismatch before the command fails."""
+    from vsepp.pipeline.verify import verify_all
+
+    started = time.monotonic()
+    plan = plan_of(given)
+    if given.scores:
+        _hold_scores(plan)
+        return
+    if given.phase and plan.variant != plan.parameters.settings.fidelity:
+        raise VseppError(
+            f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
+            "null, or make this variant with Snakemake alone"
+        )
+    known = FileCache(DIGESTS, forget=given.full)
+    verified, mismatches, other_code = verify_all(plan.table.values(), known, given.phase)
+    for line in other_code:
+        print(line)
+    for mismatch in mismatches:
+        print(f"{mismatch}{config_option(given)}")
+    what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
+    if mismatches:
+        raise VseppError(
+            f"{what}: {len(mismatches)} of {verified + len(mismatches)} artefacts do not verify, see above"
+        )
+    seconds = time.monotonic() - started
+    print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+
+
+def _hold_scores(plan: Plan) -> None:
+    """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
+    from vsepp.pipeline.plan import expected_of
+    from vsepp.reporting import expected
+    from vsepp.reporting.records import read_records
+    from vsepp.reporting.studies import METRICS_FILE
+
+    reports = [made.spec for made in plan.of_kind("report").values()]
+    models = {(model.model, model.seed): model for report in reports for model in report.models}
+    there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
+    file = expected_of(plan.parameters)
+    states = expected.states_of(expected.read_expected(file), read_records(there))
+    if not states:
+        raise VseppError(f"{file}: none of its models is here; make them: snakemake --cores all all_results")
+    outside = [state for state in states if state.word == expected.OUTSIDE]
+    for row, value, _ in outside:
+        bound = f"± {row.tolerance:g}" if isinstance(row.tolerance, float) else "above chance"
+        print(
+            f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {row.expected:g} {bound}"
+        )
+    if outside:
+        raise VseppError(f"{len(outside)} of {len(states)} scores are outside what is expected, see above")
+    print(expected.counted(states))
+
+
+def _name(plan: Plan) -> str:
+    return f"preset {plan.preset}, variant {plan.variant}"
+
+
+def record(given: argparse.Namespace) -> None:
+    """Record finished models that have no record."""
+    from vsepp.base.spec import seeded
+    from vsepp.reporting.studies import Study, is_of, read_results, write_study
+
+    plan, waiting = plan_of(given), 0
+    study = plan.study
+    models = there = study.read_all()
+    if unknown := set(given.drop) - {run for run, _ in models}:
+        raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
+    models = {(run, seed): kept for (run, seed), kept in models.items() if run not in given.drop}
+    if given.add:
+        models |= Study(given.add).read_all()
+    for name, model in plan.models.items() if not given.drop and not given.add else ():
+        for seed in model.specs.keys() - model.recorded if model.trained else ():
+            run, evaluation = plan.folders(name, seed)
+            wanted = plan.table["evaluation", seeded(name, seed)].spec
+            if (evaluation / MANIFEST).is_file() and is_of(read_manifest(evaluation), wanted):
+                models[name, seed] = read_results(run, evaluation, trained=True)
+            else:
+                waiting += 1
+    size = write_study(study.folder, models) if models != there else 0
+    print(
+        f"{study.folder}: {len(models.keys() - there.keys())} models recorded now, "
+        f"{len(there.keys() & models.keys())} before, {len(there.keys() - models.keys())} dropped; {waiting} are not finished"
+        f"{f'; {bytes_text(size)} in all' if size else ''}. "
+        "Commit the folder: what has a record is not trained again"
+    )

@@ -1,0 +1,183 @@
+"""Look at the parameters, and at the models that they have made, without computing anything."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.apps.cli.common import add_params, add_step
+from vsepp.base.errors import VseppError, did_you_mean
+from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.progress import table
+from vsepp.base.spec import seeded
+
+if TYPE_CHECKING:
+    from vsepp.pipeline.plan import Plan
+    from vsepp.pipeline.step import Artefact
+
+
+def add_steps(steps: Any) -> None:
+    """Add `runs` and `show`."""
+    parser = add_step(
+        steps, "runs", runs, "list a preset's runs, the rows of tables that they fill, and which are trained"
+    )
+    add_plan_options(parser)
+
+    parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
+    parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
+    parser.add_argument("--json", action="store_true", help="print the spec for `vsepp make run --spec`")
+    add_plan_options(parser)
+
+
+def add_plan_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`."""
+    add_params(parser)
+    parser.add_argument("--preset", metavar="NAME", help="short for --config preset=NAME")
+    parser.add_argument("--fidelity", metavar="NAME", help="short for --config fidelity=NAME")
+    parser.add_argument(
+        "--config",
+        nargs="*",
+        action="extend",
+        default=[],
+        metavar="KEY=VALUE",
+        help="overrides, as Snakemake's --config takes them, such as 'seeds=[0,1,2]' or label=mine",
+    )
+
+
+def given_overrides(given: argparse.Namespace) -> list[str]:
+    """Every override as KEY=VALUE, as `--config` takes it."""
+    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
+    return [*shortcuts, *given.config]
+
+
+def config_option(given: argparse.Namespace) -> str:
+    """The option that gives another command, also Snakemake, the same overrides; empty where there are none."""
+    overrides = given_overrides(given)
+    return f" --config {shlex.join(overrides)}" if overrides else ""
+
+
+def plan_of(given: argparse.Namespace) -> Plan:
+    """The plan that the options of `add_plan_options` choose.
+
+    Raises
+    ------
+    VseppError
+        Outside the project's folder, when an override is no KEY=VALUE or stands twice, and for every mistake in the
+        parameters.
+    """
+    from vsepp.pipeline.planner import make_plan
+
+    require_params(given.params)
+    overrides: dict[str, Any] = {}
+    for item in given_overrides(given):
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
+        if key in overrides:
+            raise VseppError(f"--config: {key} is given twice, as {overrides[key]!r} and {text!r}; keep one")
+        overrides[key] = _value(text)
+    return make_plan(given.params, overrides)
+
+
+def require_params(folder: Path) -> None:
+    """Refuse a folder without parameters: most often, the command was not called in the project's folder.
+
+    Raises
+    ------
+    VseppError
+        When there is no `config.yaml`.
+    """
+    if not (folder / "config.yaml").is_file():
+        raise VseppError(
+            f"{folder}/config.yaml: no such file; go to the project's folder, which holds Snakefile and params/, or name "
+            "its parameters with --params FOLDER"
+        )
+
+
+def _value(text: str) -> Any:
+    from vsepp.base.yaml import yaml_of
+
+    try:
+        return yaml_of(text, "--config")
+    except VseppError:  # `only=*-1c`, which YAML takes for an alias
+        return text
+
+
+def runs(given: argparse.Namespace) -> None:
+    """List runs in the order of the papers: id, system, data, training set, encoder, trained seeds, rows of the papers."""
+    plan = plan_of(given)
+    parameters = plan.parameters
+    feeds: dict[str, list[str]] = {}
+    for paper in parameters.papers.values():
+        for row, (run, protocol) in parameters.feeders(paper).items():
+            feeds.setdefault(run, []).append(f"{paper.name} {row} ({protocol})")
+    rows = [["run", "system", "data", "training set", "encoder", "trained seeds", "fills row (protocol)"]]
+    for name in parameters.runs:
+        spec = plan.models[name].spec
+        trainset = f"{spec.trainset}{'+rV' if spec.restval else ''}{' FT' if spec.finetuned else ''}"
+        filled = ", ".join(feeds.get(name, []))
+        trained = ", ".join(map(str, _trained_seeds(plan, name))) or "–"
+        rows.append([name, spec.system, spec.dataset, trainset, spec.encoder.name, trained, filled])
+    lines = table(rows, "l" * len(rows[0]))
+    roles = dict.fromkeys(plan.models[name].spec.dataset for name in parameters.runs)
+    data = ", ".join(f"{role} is {parameters.corpora[role].dataset}" for role in roles)
+    print(*lines, "", f"Preset {plan.preset}; data: {data}.", sep="\n")
+    print(f"Protocols: {_protocols(plan, parameters.runs)}.")
+
+
+def _trained_seeds(plan: Plan, name: str) -> list[int]:
+    """Seeds of which a model with the present parameters is here, or its record."""
+    model = plan.models[name]
+    seeds = []
+    for seed in model.specs if model.trained else ():
+        made = plan.table.get(("run", seeded(name, seed)))
+        if seed in model.recorded or (made and _is_trained(made)):
+            seeds.append(seed)
+    return seeds
+
+
+def _is_trained(made: Artefact) -> bool:
+    if not (made.folder / MANIFEST).is_file():
+        return False
+    return bool(read_manifest(made.folder)["spec_digest"] == made.spec_digest)
+
+
+def _protocols(plan: Plan, runs: Iterable[str]) -> str:
+    """Meaning of the runs' protocols in a preset: its folds may be smaller than the names of the protocols say."""
+    size = plan.parameters.preset.evaluation.fold_size
+    said = {
+        "1K": f"1K is the first {size:,} test images",
+        "5x1K": f"5x1K is the mean over 5 folds of {size:,} test images",
+        "5K": "5K is all test images at once",
+    }
+    used = {protocol for run in runs for protocol in plan.parameters.protocols[run]}
+    return "; ".join(text for protocol, text in said.items() if protocol in used) or "none"
+
+
+def show(given: argparse.Namespace) -> None:
+    """Print a run's resolved values."""
+    from vsepp.base.spec import Component, to_json
+    from vsepp.pipeline.settings import RunKeys
+
+    plan = plan_of(given)
+    found = plan.parameters.runs
+    if given.run not in found:
+        near = did_you_mean(given.run, found)
+        raise VseppError(f"{given.run}: no run of preset {plan.preset}{near or '; `vsepp runs` lists them'}")
+    if given.json:
+        print(to_json(plan.models[given.run].spec))
+        return
+    order = list(RunKeys.model_fields)
+    rows = [["key", "value", "set by"]]
+    # A component's options stand below its name.
+    for key, value in sorted(
+        found[given.run].items(), key=lambda item: order.index(item[0].partition(".")[0])
+    ):
+        said = value.value.name if isinstance(value.value, Component) else value.value
+        rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
+    print(*table(rows, "lll"), "", sep="\n")
+    print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")

@@ -1,0 +1,281 @@
+"""Components: losses, similarities, text encoders, image heads, poolings, matchers, optimisers, ..., found by name. `KINDS` has all of them.
+
+A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
+entry points in a group that has the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
+registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain all
+runs.
+
+What a component declares is read from its source without running it, so that parameters can be checked without torch:
+
+- `class Options`: a frozen dataclass, each field with a default and a docstring below it. It may use
+  the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.base.declared`, such as `PositiveFloat`;
+- `CITATION`: its source, as pages and model cards print it;
+- constants in capitals, such as `NEEDS` and `READS` of a loss.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import importlib.util
+import json
+import pkgutil
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+from vsepp.base.errors import VseppError, did_you_mean
+
+# pydantic is imported where options are checked: digests of code find a component's file on any Python, without it.
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+    from vsepp.base.spec import Component
+
+KINDS: dict[str, str] = {
+    "loss": "vsepp.losses",
+    "similarity": "vsepp.similarity",
+    "text encoder": "vsepp.models.text",
+    "image head": "vsepp.models.heads",
+    "pooling": "vsepp.models.poolings",
+    "matcher": "vsepp.models.matchers",
+    "optimiser": "vsepp.training.optimisers",
+    "image encoder": "vsepp.models.image",
+    "reader": "vsepp.data.readers",
+    "figure": "vsepp.reporting.figures",
+    "truth": "vsepp.truths",
+}
+"""Kind of component → our package of such components; also the name of the group of entry points for others."""
+REQUIRED: dict[str, str] = {
+    "loss": "loss",
+    "similarity": "score",
+    "text encoder": "TextEncoder",
+    "image head": "ImageHead",
+    "pooling": "Pooling",
+    "matcher": "Matcher",
+    "optimiser": "Optimiser",
+    "image encoder": "build",
+    "reader": "read",
+    "figure": "draw",
+    "truth": "read",
+}
+"""What a module must define to be a component of a kind; modules without it are helpers."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a component declares."""
+
+    name: str
+    module: str
+    """Dotted name."""
+    options: type
+    """Its `Options`, a frozen dataclass; without fields if it has none."""
+    documented: dict[str, str]
+    """Option → its documentation."""
+    constants: dict[str, Any]
+
+    @property
+    def citation(self) -> str:
+        """Its source; empty if it names none."""
+        return self.constants.get("CITATION", "")
+
+
+def load(kind: str, name: str) -> ModuleType:
+    """Import a component.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`.
+    name
+        Such as `max_of_hinges`.
+
+    Raises
+    ------
+    VseppError
+        If there is no such component, listing the components there are, or if several packages offer one of that name.
+    """
+    return importlib.import_module(module_name(kind, name))
+
+
+def options(kind: str, component: Component) -> Any:
+    """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
+    from pydantic import ValidationError
+
+    from vsepp.base import declared
+
+    described = describe(kind, component.name)
+    module = load(kind, component.name)
+    try:
+        checked = read_options(kind, component)
+    except ValidationError as error:
+        mistakes = declared.mistakes_of(error, described.options)
+        # A component that refuses a value itself begins its message with the option.
+        text = "; ".join(f"{option}: {what}" if option else what for option, what in mistakes)
+        raise VseppError(
+            f"{kind} {component.name!r}: {text}; its options are {known_options(described)}"
+        ) from error
+    return getattr(module, "Options", described.options)(**vars(checked))
+
+
+def read_options(kind: str, component: Component) -> Any:
+    """A component's declared `Options` as a spec sets them.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        If it refuses an option.
+    VseppError
+        As in `load`.
+    """
+    return options_adapter(kind, component.name).validate_json(
+        json.dumps(component.options, default=str), strict=True
+    )
+
+
+@cache
+def options_adapter(kind: str, name: str) -> TypeAdapter[Any]:
+    """Reads a component's options, and writes them."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(describe(kind, name).options)
+
+
+def known_options(described: Description) -> str:
+    """The names of a component's options, for messages."""
+    return ", ".join(f.name for f in dataclasses.fields(described.options)) or "none"
+
+
+@cache
+def module_name(kind: str, name: str) -> str:
+    """Dotted name of a component's module, found without importing it; errors as in `load`."""
+    package = KINDS[kind]
+    offers = {(point.dist.name, point.value) for point in _entry_points().select(group=package, name=name)}
+    if name in _ours(kind):
+        offers.add(("vsepp", f"{package}.{name}"))
+    if len(offers) > 1:
+        said = ", ".join(f"{distribution} ({module})" for distribution, module in sorted(offers))
+        raise VseppError(f"{kind} {name!r} is offered by several packages: {said}; uninstall all but one")
+    if not offers:
+        raise VseppError(
+            f"no {kind} is named {name!r}; there are {', '.join(known(kind))}{did_you_mean(name, known(kind))}"
+        )
+    ((_, module),) = offers
+    return module
+
+
+def known(kind: str) -> list[str]:
+    """Names of all components of a kind, our components and the components of other packages."""
+    return sorted({*_ours(kind), *_entry_points().select(group=KINDS[kind]).names})
+
+
+@cache
+def _entry_points() -> Any:
+    # Looking through all installed packages takes a twentieth of a second, and a plan asks a dozen times.
+    from importlib.metadata import entry_points  # not at start-up: it imports sockets and mail
+
+    return entry_points()
+
+
+@cache
+def _ours(kind: str) -> frozenset[str]:
+    folder = source_file(KINDS[kind]).parent
+    names = (module.name for module in pkgutil.iter_modules([str(folder)]))
+    return frozenset(name for name in names if REQUIRED[kind] in _defined(f"{KINDS[kind]}.{name}"))
+
+
+@cache
+def describe(kind: str, name: str) -> Description:
+    """What a component declares, read from its source; errors as in `load`."""
+    module = module_name(kind, name)
+    tree = parsed(module)
+    constants: dict[str, Any] = {}
+    node: ast.stmt | None = None
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef) and statement.name == "Options":
+            node = statement
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            if isinstance(target, ast.Name) and target.id.isupper():
+                with suppress(ValueError):
+                    constants[target.id] = ast.literal_eval(statement.value)
+    if node is None:
+        node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
+    from vsepp.base import declared
+
+    ranges = {name: value for name, value in vars(declared).items() if not name.startswith("_")}
+    names: dict[str, Any] = {**ranges, "dataclass": dataclass, "Literal": Literal, "__name__": module}
+    try:
+        # Only this class, not the module, which may import what is not installed here.
+        exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
+        made = names["Options"]
+        made.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
+        dataclasses.fields(made())
+    except (NameError, TypeError, ValueError, SyntaxError) as error:
+        raise VseppError(
+            f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
+            "each with a default"
+        ) from error
+    return Description(name, module, made, documented(node), constants)
+
+
+def documented(node: ast.stmt) -> dict[str, str]:
+    """Field of a class → the string below it, in one line."""
+    found = {}
+    body = node.body  # type: ignore[attr-defined]
+    for statement, after in pairwise(body):
+        text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
+            found[statement.target.id] = " ".join(str(text).split())
+    return found
+
+
+def _defined(module: str) -> set[str]:
+    """Names that a module defines or imports at its top level."""
+    found = set()
+    for statement in parsed(module).body:
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            found.add(statement.name)
+        elif isinstance(statement, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in statement.names}
+        elif isinstance(statement, ast.Assign):
+            found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return found
+
+
+@cache
+def parsed(module: str) -> ast.Module:
+    """Syntax tree of a module, found without importing it; not to be changed."""
+    file = source_file(module)
+    try:
+        return ast.parse(file.read_text(encoding="utf-8"), str(file))
+    except SyntaxError as error:
+        raise VseppError(f"{file}, line {error.lineno}: {error.msg}") from error
+
+
+@cache
+def source_file(module: str) -> Path:
+    """File of a module or of a package's `__init__`, found without importing it.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If there is none.
+    """
+    top, *rest = module.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"{module}: no package {top} is installed")
+    path = Path(spec.origin)
+    if rest:
+        path = path.parent.joinpath(*rest)
+        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():
+        raise ModuleNotFoundError(f"{module}: no module at {path}")
+    return path

@@ -1,0 +1,99 @@
+"""What all declarations share: their ranges, how they refuse values, and how a mistake is told.
+
+A run, an encoder, a corpus and all else that decides what is computed are frozen dataclasses of pydantic. YAML of `params/`, the
+JSON that a step is given, manifests, the schema and the docs are read through the same classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from vsepp.base.errors import did_you_mean
+from vsepp.base.files import shortly
+
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
+"""Configuration of every declaration. A validator is built when it is first needed, since a command needs few of them."""
+
+Split = Literal["train", "restval", "val", "test"]
+SPLITS: tuple[str, ...] = typing.get_args(Split)
+if TYPE_CHECKING:
+    SplitName = str  # text wherever it is not checked
+else:
+    SplitName = Split
+PROTOCOLS = ("1K", "5x1K", "5K")
+"""Protocols of own captions, see `vsepp.evaluation.protocols`."""
+WORDS: Literal["words"] = "words"
+PIECES: Literal["wordpieces"] = "wordpieces"
+"""Kinds of tokens that a text encoder takes: words where it says nothing else."""
+FOLDS = {"1K": 1, "5x1K": 5}
+"""Protocol → folds of the test set; any other protocol takes all images."""
+TASKS = {
+    "i2t": "caption retrieval",
+    "t2i": "image retrieval",
+    "t2t": "caption → caption",
+    "i2i": "image → image",
+}
+"""Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
+REGIONS = 10
+"""Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
+Count = Annotated[int, Field(ge=1)]
+"""A whole number of at least one: sizes, counts, epochs."""
+Seed = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+PositiveFloats = Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+Precision = Literal["fp32", "tf32", "bf16"]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+# Parts of a place that are no keys.
+_OF_PYDANTIC = ("constrained-", "function-", "[key]")
+
+
+def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str, str]]:
+    """Dotted key and explanation of each mistake that pydantic found in a declaration."""
+    for detail in error.errors():
+        parts = [part for part in map(str, detail["loc"]) if not part.startswith(_OF_PYDANTIC)]
+        yield ".".join(parts), _explanation(detail, declaration)
+
+
+def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
+    if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        known = _keys_at(declaration, detail["loc"]) or []
+        return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
+    if detail["type"] in ("missing", "missing_argument"):
+        return "missing"
+    if detail["type"] == "value_error":  # a check of ours: its message says what it got
+        return str(detail["ctx"]["error"])
+    message = detail["msg"][0].lower() + detail["msg"][1:].replace("valid array", "valid list")
+    return f"got {shortly(detail['input'])}; {message}"
+
+
+def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
+    """Keys that the declaration around the last part of `location` accepts; `None` where there is no declaration."""
+    if (fields := fields_of(annotation)) is not None:
+        if len(location) == 1:
+            return sorted(fields)
+        inner = fields.get(str(location[0]))
+        return None if inner is None else _keys_at(inner, location[1:])
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is dict:
+        return _keys_at(arguments[1], location[1:])
+    if typing.get_origin(annotation) in (list, tuple):
+        return _keys_at(arguments[0], location[1:])
+    return next((keys for argument in arguments if (keys := _keys_at(argument, location)) is not None), None)
+
+
+def fields_of(declaration: Any) -> dict[str, Any] | None:
+    """Field → annotation of a declaration; `None` for anything else."""
+    if isinstance(declaration, type) and issubclass(declaration, BaseModel):
+        return {name: field.annotation for name, field in declaration.model_fields.items()}
+    if isinstance(declaration, type) and dataclasses.is_dataclass(declaration):
+        hints = typing.get_type_hints(declaration, include_extras=True)
+        return {field.name: hints[field.name] for field in dataclasses.fields(declaration)}
+    return None

@@ -1,0 +1,317 @@
+"""The manifest beside every artefact: inputs, code, machine and cost of its making."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from vsepp.base.digests import FileCache, path_digest, value_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import json_of, require_file, text_of, write_text
+from vsepp.base.progress import cpu_seconds, peak_memory
+
+MANIFEST = "manifest.json"
+SEAL = "digest"
+"""Key of a manifest that holds the digest of all other keys."""
+CLOCKED = ("history.csv",)
+"""Outputs that also record times, which differ between trainings of the same model: they are verified, but are not part of
+the artefact's digest."""
+# Paths whose content decides what is computed and shown: an edit elsewhere makes nothing dirty.
+_DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
+_CODE = Path(__file__).resolve().parents[2]
+_VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
+
+
+@contextmanager
+def recorded(
+    folder: Path,
+    step: str,
+    *,
+    spec: Mapping[str, Any],
+    inputs: Mapping[str, Path],
+    digests: Mapping[str, str] | None = None,
+    code: str = "",
+    seed: int | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Write `folder/manifest.json` once the body has succeeded.
+
+    Yields a dictionary; what the body puts into it (device, counts, warnings) is saved under `facts`.
+
+    Parameters
+    ----------
+    folder
+        Where the step publishes its outputs; every file in it is digested.
+    step
+        The command that ran.
+    spec
+        All that decides what the step computes.
+    inputs
+        Role → artefact that was read.
+    digests
+        Role → digest of that input, where the digests are known.
+    code
+        Digest of the computing modules.
+    seed
+        The seed, where the step has one.
+    """
+    started, cpu_before = time.monotonic(), cpu_seconds()
+    facts: dict[str, Any] = {}
+    git = git_state()  # of the code that runs, whatever is checked out when it ends
+    yield facts
+    manifest = {
+        "step": step,
+        "spec": dict(spec),
+        "spec_digest": value_digest(spec),
+        "code_digest": code,
+        "inputs": digests or {role: artefact_digest(path) for role, path in inputs.items()},
+        "ancestors": _ancestors(inputs),
+        "outputs": {
+            path.name: path_digest(path)
+            for path in sorted(folder.iterdir())
+            if path.name != MANIFEST and not path.name.startswith(".")
+        },
+        "seed": seed,
+        "git": git,
+        "versions": _versions(),
+        "machine": {
+            "platform": platform.platform(),
+            "processor": processor(),
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+        },
+        "wall_seconds": time.monotonic() - started,
+        "cpu_seconds": cpu_seconds() - cpu_before,
+        "peak_memory_bytes": peak_memory(),
+        "facts": facts,
+    }
+    write_manifest(folder, manifest)
+
+
+def made_in(path: Path) -> Path:
+    """The folder whose manifest covers a path: the path itself, or the folder that it is in."""
+    own = path.is_dir() and ((path / MANIFEST).is_file() or not (path.parent / MANIFEST).is_file())
+    return path if own else path.parent
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write a folder's manifest, sealed with a digest of its content."""
+    sealed = {**manifest, SEAL: _seal(manifest)}
+    write_text(folder / MANIFEST, json.dumps(sealed, indent=1, sort_keys=True) + "\n")
+
+
+def read_manifest(artefact: Path) -> dict[str, Any]:
+    """Manifest of an artefact: of the folder itself, or of the folder that a file is in.
+
+    Raises
+    ------
+    VseppError
+        If it is missing, or is no longer as its step wrote it.
+    """
+    folder = made_in(artefact)
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise VseppError(f"{path}: missing, so {artefact} has no provenance; run its step again")
+    manifest: dict[str, Any] = {}
+    with suppress(VseppError):
+        manifest = json_of(text_of(path, "a manifest"), str(path))
+    if not is_intact(manifest):
+        raise VseppError(
+            f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
+            f"has no provenance. Make it again: delete {folder} and run the same command"
+        )
+    return manifest
+
+
+def is_intact(manifest: Any) -> bool:
+    """Whether a manifest is as its step wrote it, by its seal."""
+    return isinstance(manifest, dict) and manifest.get(SEAL) == _seal(manifest)
+
+
+def _seal(manifest: Mapping[str, Any]) -> str:
+    """Digest of a manifest without its seal, in the form that is read back: JSON turns every key into text."""
+    unsealed = {key: value for key, value in manifest.items() if key != SEAL}
+    return value_digest(json.loads(json.dumps(unsealed)))
+
+
+def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
+    """Every artefact behind some inputs that has a manifest, each once and after the artefacts that it was made from.
+
+    A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last reader, a model
+    is fetched alone, a record is kept without data.
+    """
+    ancestors: list[dict[str, Any]] = []
+    for path in inputs.values():
+        folder = made_in(path)
+        if not (folder / MANIFEST).is_file():
+            continue
+        manifest = read_manifest(folder)
+        own = {
+            "digest": artefact_digest(path),
+            **{key: manifest[key] for key in ("step", "spec_digest", "code_digest")},
+            **manifest["git"],
+        }
+        for ancestor in (*ancestors_of(manifest), own):
+            if ancestor not in ancestors:
+                ancestors.append(ancestor)
+    return ancestors
+
+
+def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Artefacts that an artefact was made from, directly or indirectly: `step`, `digest` of the content that was read,
+    `spec_digest`, `code_digest`, `commit` and `dirty`. The earliest artefacts stand first."""
+    ancestors = manifest["ancestors"]
+    # Earlier manifests have them under dotted roles, such as `run.features.encoder`.
+    if isinstance(ancestors, dict):
+        return [ancestors[role] for role in sorted(ancestors, key=lambda role: (-role.count("."), role))]
+    return list(ancestors)
+
+
+def parent_of(manifest: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """The ancestor that was read in a role; empty where it had no manifest."""
+    digest = manifest["inputs"].get(role)
+    return next((ancestor for ancestor in ancestors_of(manifest) if ancestor["digest"] == digest), {})
+
+
+def uncommitted_steps(manifest: Mapping[str, Any]) -> list[str]:
+    """Steps behind an artefact, its own step last, whose code or parameters no commit holds."""
+    steps = [ancestor["step"] for ancestor in ancestors_of(manifest) if ancestor.get("dirty")]
+    own = [manifest["step"]] if manifest["git"].get("dirty") else []
+    return list(dict.fromkeys(steps + own))
+
+
+def sidecar_path(path: Path) -> Path:
+    """Path of the manifest of a single file, such as a download."""
+    return path.with_name(f"{path.name}.{MANIFEST}")
+
+
+def read_sidecar(path: Path) -> dict[str, Any] | None:
+    """Manifest of a single file, or `None` if there is none or the file was written to since."""
+    try:
+        noted = json_of(text_of(sidecar_path(path), "a manifest"), str(path))
+        status = path.stat()
+    except (OSError, VseppError):
+        return None
+    if not isinstance(noted, dict) or not isinstance(noted.get("sha256"), str):
+        return None
+    same = (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+    return noted if same else None
+
+
+def artefact_digest(path: Path, known: FileCache | None = None) -> str:
+    """Digest of an input: the digest that its manifest records or, without a manifest, the digest of its bytes.
+
+    Equal models have equal digests, however long their training took.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    known
+        Digests of files that need not be read again.
+    """
+    folder = made_in(path)
+    if (folder / MANIFEST).is_file():
+        outputs = read_manifest(folder)["outputs"]
+        if folder == path:
+            return value_digest({name: digest for name, digest in outputs.items() if name not in CLOCKED})
+        if path.name in outputs:
+            return str(outputs[path.name])
+    if path.is_file() and (noted := read_sidecar(path)):
+        return str(noted["sha256"])
+    return path_digest(path, known)
+
+
+def require_intact(folder: Path, *names: str) -> dict[str, Any]:
+    """Manifest of an artefact, after a check that the named files, or all, are as its step wrote them.
+
+    Raises
+    ------
+    VseppError
+        If the manifest was changed, or a file is missing or was changed.
+    """
+    manifest = read_manifest(folder)
+    for name in names or manifest["outputs"]:
+        path, recorded_digest = folder / name, str(manifest["outputs"].get(name))
+        if path.exists() and not path.is_dir():
+            require_file(path, "what its step wrote")
+        present = path_digest(path) if path.exists() else "nothing"
+        if present != recorded_digest:
+            raise VseppError(
+                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. Make it "
+                f"again: delete {folder} and run the same command"
+            )
+    return manifest
+
+
+def require_as_written(path: Path) -> None:
+    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as in `require_intact`."""
+    if (path.parent / MANIFEST).is_file():
+        require_intact(path.parent, path.name)
+
+
+def require_input(artefact: Path, role: str, used: Path) -> None:
+    """Refuse an artefact that was made from another version of `used`.
+
+    Raises
+    ------
+    VseppError
+        Naming both artefacts and what to do.
+    """
+    recorded_digest = read_manifest(artefact)["inputs"].get(role)
+    present = artefact_digest(used)
+    if recorded_digest != present:
+        raise VseppError(
+            f"{artefact} was made from another {role} than {used}: expected digest {present[:12]}, its manifest "
+            f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
+            "command, or snakemake if that made it"
+        )
+
+
+@cache
+def git_state(root: Path = _CODE) -> dict[str, Any]:
+    """Commit, and whether code or parameters differ from it; the variable VSEPP_GIT_COMMIT if git does not track this code."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
+        ).stdout.strip()
+
+    try:
+        # An installed package may be in a folder that some other repository ignores.
+        git("ls-files", "--error-unmatch", "vsepp/__init__.py")
+        # Without files that are written while results are made: DVC's lock, and checksums of first downloads.
+        but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
+        changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
+    except (OSError, subprocess.SubprocessError):
+        return {"commit": os.environ.get("VSEPP_GIT_COMMIT", "unknown"), "dirty": None}
+
+
+def _versions() -> dict[str, str]:
+    """Versions of the packages that numbers may depend on."""
+    # Not at start-up: it imports sockets and mail.
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for name in _VERSIONS_OF:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def processor() -> str:
+    """Name of this machine's processor."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()

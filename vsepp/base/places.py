@@ -1,0 +1,59 @@
+"""A trained run as a folder: its spec, and the artefacts that lie beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest
+from vsepp.base.spec import RunSpec, from_json
+
+PHASES = ("corpus", "features", "models", "results")
+"""Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
+PULL = f"dvc pull {' '.join(PHASES)}"
+"""The command that fetches results. Without names DVC deletes results of other presets."""
+CONFIG = "config.json"
+VOCABULARY = "vocabulary.json"
+
+
+def spec_of(folder: Path) -> RunSpec:
+    """The spec that a run was trained under, read from its folder.
+
+    Raises
+    ------
+    VseppError
+        If it is not the folder of a run.
+    """
+    if not (folder / CONFIG).is_file():
+        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
+    return from_json(RunSpec, str(folder / CONFIG))
+
+
+def beside(folder: Path, pattern: str) -> list[Path]:
+    """Paths that match a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    above = folder.absolute().parents
+    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
+
+
+def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
+    """The first artefact that matches a pattern, as `beside`, and has a digest; `None` where there is none."""
+    for artefact in beside(folder, pattern):
+        if (artefact / MANIFEST).is_file() and artefact_digest(artefact) == digest:
+            return artefact
+    return None
+
+
+def evaluation_place(folder: Path) -> Path:
+    """Where the workflow keeps the evaluation of a run."""
+    folder = folder.absolute()
+    return folder.parents[2] / "evaluations" / folder.parent.name / folder.name
+
+
+def evaluation_of(folder: Path) -> Path | None:
+    """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or only another model was."""
+    if len(folder.absolute().parents) < 3:
+        return None
+    evaluation = evaluation_place(folder)
+    if not (evaluation / MANIFEST).is_file():
+        return None
+    return evaluation if read_manifest(evaluation)["inputs"].get("run") == artefact_digest(folder) else None

@@ -1,0 +1,163 @@
+"""Progress of long work: a bar in a terminal, log lines elsewhere; and the memory that it took."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from vsepp.base.errors import printable
+
+log = logging.getLogger("vsepp")
+T = TypeVar("T")
+
+SECONDS_BETWEEN_LOG_LINES = 10.0
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
+def configure_logging() -> None:
+    """Send the package's log to standard error, one dated line per message."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
+
+
+def track(items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1) -> Iterator[T]:
+    """Yield `items` while showing how far along they are.
+
+    Parameters
+    ----------
+    items
+        Pieces of the work, in order.
+    total
+        How many units there are in all.
+    what
+        A few words naming the work, shown in front.
+    unit
+        What is counted ("image", "step").
+    each
+        Units of an item, such as the images of a chunk; the last item may have fewer.
+    """
+    done = 0
+    with track_amount(total, what, unit) as advance:
+        for item in items:
+            yield item
+            count = min(each, total - done)
+            done += count
+            advance(count)
+
+
+@contextmanager
+def track_amount(total: int | None, what: str, unit: str, done: int = 0) -> Iterator[Callable[[int], object]]:
+    """Show how far work is; yields a function to call with the units of each piece.
+
+    Parameters
+    ----------
+    total
+        How many units there are in all, if known.
+    what
+        A few words naming the work, shown in front.
+    unit
+        What is counted ("image", "step"); "B" for bytes.
+    done
+        Units that were done before.
+    """
+    # The first process of a run shows a bar; the others log only warnings.
+    if sys.stderr.isatty() and log.isEnabledFor(logging.INFO):
+        from tqdm import tqdm
+
+        scaled = unit == "B"
+        with tqdm(
+            total=total, initial=done, desc=what, unit=unit, unit_scale=scaled, dynamic_ncols=True
+        ) as bar:
+            yield bar.update
+        return
+    started = last = time.monotonic()
+    here, noun = 0, "" if unit == "B" else f" {unit}s"
+
+    def advance(count: int) -> None:
+        nonlocal here, last
+        here += count
+        now = time.monotonic()
+        # Less often the longer the work takes, so that hours of it do not fill a terminal.
+        if now - last < max(SECONDS_BETWEEN_LOG_LINES, (now - started) / 50) or done + here == total:
+            return
+        last = now
+        rate = here / (now - started)
+        whole, left = "", ""
+        if total is not None and rate:
+            whole = f" of {_amount(total, unit)}"
+            left = f", about {duration_text((total - done - here) / rate)} left"
+        text = f"{_amount(done + here, unit)}{whole}{noun}, {_amount(rate, unit)}/s{left}"
+        log.info("%s: %s", what, text)
+
+    yield advance
+    seconds = time.monotonic() - started
+    rate = here / max(seconds, 1e-9)
+    log.info("%s: %s%s in %.1f s, %s/s", what, _amount(done + here, unit), noun, seconds, _amount(rate, unit))
+
+
+def _amount(count: float, unit: str) -> str:
+    """A number of units: `1.50 kB`, `300`, `2.37`."""
+    if unit == "B":
+        return bytes_text(count)
+    return str(count) if isinstance(count, int) else f"{count:.3g}"
+
+
+def duration_text(seconds: float) -> str:
+    """A time as one says it: `40 s`, `12 min`, `3 h 20 min`, `2 d 5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def peak_memory() -> int:
+    """The most memory that this process has taken since it was started, in bytes."""
+    # On Linux, `getrusage` also counts memory from before this program was executed: of the process that started it.
+    with suppress(OSError):
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def cpu_seconds() -> float:
+    """Seconds of processors that this process took since it was started, with its children that have ended."""
+    return sum(os.times()[:4])
+
+
+def bytes_text(count: float) -> str:
+    """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
+    unit, size = next(
+        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
+    )
+    return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
+
+
+def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+    """Lines of a table; `align` has `l` or `r` for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, align, widths, strict=True)
+        lines.append(
+            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
+        )
+    return [f"{indent}{line}".rstrip() for line in lines]

@@ -1,0 +1,128 @@
+"""Work in a state folder under a lock, then publish the outputs of a step at once."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from vsepp.base.digests import differing, value_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.files import partial_path, remove
+from vsepp.base.manifest import MANIFEST
+
+log = logging.getLogger("vsepp")
+RULE_SHELL = "VSEPP_RULE_SHELL"
+"""Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
+
+
+@contextmanager
+def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
+    """Yield a working folder that survives a kill, and remove it once the body has succeeded.
+
+    Snakemake deletes the declared outputs of a job that failed or is about to start. So what is needed to resume lies beside
+    them, in `.state/<digest of identity>`, for one process at a time. Unfinished work on the same output with other
+    parameters, code or inputs is not used. It stays, since it can be used again if these are changed back, and the log says
+    what differs.
+
+    Parameters
+    ----------
+    output
+        Folder that the step publishes to.
+    identity
+        Everything that decides what the step computes, by name; other values give another folder.
+    """
+    whole = json.loads(json.dumps({"output": output.name, **identity}, default=str))
+    folder = output.parent / ".state" / value_digest(whole)[:16]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    name = folder.with_suffix(".json")
+    with _locked(folder.with_suffix(".lock"), output):
+        _tell_unfinished(output, whole, name)
+        folder.mkdir(exist_ok=True)
+        name.write_text(json.dumps(whole), encoding="utf-8")
+        yield folder
+        shutil.rmtree(folder)
+        name.unlink()
+
+
+def _locked(path: Path, output: Path) -> AbstractContextManager[Any]:
+    """Hold a lock; say so where another process has it, since a step can take days."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path)
+    try:
+        return lock.acquire(timeout=0)
+    except Timeout:
+        log.warning("%s: another process is making it; waiting until that has ended", output)
+        return lock.acquire()
+
+
+def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> None:
+    """Warn of state folders of the same output with another identity, and say what differs."""
+    for name in sorted(present.parent.glob("*.json")):
+        if name == present or not name.with_suffix("").is_dir():
+            continue
+        try:
+            theirs = json.loads(name.read_text(encoding="utf-8"))
+        except (ValueError, FileNotFoundError):
+            continue  # killed while it was written, or finished meanwhile by another process
+        if theirs["output"] == output.name:
+            differences = [
+                f"{key}: {'nothing' if there is None else there} there, {'nothing' if here is None else here} now"
+                for key, there, here in differing(theirs, identity)
+            ]
+            message = "%s: unfinished work in %s is not used: %s. Delete it unless you change that back"
+            log.warning(message, output, name.with_suffix(""), "; ".join(differences))
+
+
+def publish(files: dict[Path, Path]) -> None:
+    """Move finished files (source → destination) into place, each atomically on one file system."""
+    for source, destination in files.items():
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        source.replace(destination)
+
+
+@contextmanager
+def published(output: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `output`; what the body wrote there is moved into `output`, the manifest last.
+
+    Files in `output` under other names stay.
+
+    Raises
+    ------
+    VseppError
+        If Snakemake gave this job up meanwhile: it has deleted, or deletes, the files in `output`, so a manifest must not
+        vouch for them.
+    """
+    staged = partial_path(output)
+    staged.mkdir(parents=True)
+    try:
+        yield staged
+        _require_rule(output)
+        output.mkdir(exist_ok=True)
+        (output / MANIFEST).unlink(missing_ok=True)
+        for path in sorted(staged.iterdir(), key=lambda path: path.name == MANIFEST):
+            if (output / path.name).is_dir():  # folders cannot replace each other at once
+                (output / path.name).rename(staged / f".{path.name}.old")
+            path.replace(output / path.name)
+    finally:
+        remove(staged)
+
+
+def _require_rule(output: Path) -> None:
+    """Refuse to go on where the shell of the rule that started this process has ended; by hand there is none."""
+    shell = os.environ.get(RULE_SHELL)
+    if shell is None:
+        return
+    from psutil import Process
+
+    here = Process()
+    if int(shell) not in (here.pid, *(parent.pid for parent in here.parents())):
+        raise VseppError(
+            f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same command again"
+        )

@@ -1,0 +1,663 @@
+"""What a corpus, an encoder and a run are.
+
+Every step takes one of these, and nothing else decides what it computes. `vsepp.pipeline` makes them from
+`params/`; `to_json` and `from_json` carry them to a step's command line.
+
+Canonical JSON leaves out fields that have their default, so a new field with a default changes only the digests of specs
+that set it. A default here, once released, must therefore never change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from vsepp.base.declared import (
+    PROTOCOLS,
+    STRICT,
+    Count,
+    Fraction,
+    PositiveFloat,
+    Precision,
+    Seed,
+    Sha256,
+    SplitName,
+    mistakes_of,
+)
+from vsepp.base.errors import VseppError, first_of
+from vsepp.base.files import json_of, shortly, text_of
+
+S = TypeVar("S")
+Mode = Literal["eval", "legacy-master", "legacy-python3"]
+_LARGEST_SPEC = 64 << 20
+
+
+@dataclass(frozen=True, config=STRICT)
+class Component:
+    """A component's name and its options: `{"name": "max_of_hinges", "margin": 0.3}` in JSON.
+
+    See `vsepp.base.components` for where components are found and what their options are.
+    """
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options that differ from the defaults of the component's `Options`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        """Options stand beside the name; the name alone will do."""
+        if isinstance(value, str):
+            return {"name": value}
+        if isinstance(value, Mapping):
+            options = {key: option for key, option in value.items() if key != "name"}
+            return {**{key: value[key] for key in ("name",) if key in value}, "options": options}
+        return value
+
+
+LINEAR, ADAM = Component("linear"), Component("adam")
+"""Image head and optimiser where a spec names none."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class SourceKeys:
+    """What is known about a raw file: one entry of `sources` in `datasets.yaml`."""
+
+    mirrors: tuple[Annotated[str, Field(pattern="^https?://")], ...] = ()
+    """URLs, tried in this order; empty if the file must be requested by hand."""
+    size: Count | None = None
+    """Bytes; null if unknown."""
+    sha256: Annotated[str, Field(pattern="^[0-9a-fA-F]{64}$")] | None = None
+    """SHA-256 of the whole file; null if unknown, then the first download records it."""
+    accepts: tuple[str, ...] = ()
+    """Other names of the file in your own folder, such as the unpacked folder's name."""
+    instructions: str = ""
+    """How to get a file without a mirror: where to ask, and where to put it."""
+    licence: str = ""
+    citation: str = ""
+
+
+@dataclass(frozen=True, config=STRICT)
+class SourceSpec(SourceKeys):
+    """A raw file, fetched before anything else."""
+
+    file: str
+    """File name in the folder of downloads and in the user's folder."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class CorpusKeys:
+    """How a set of captioned images is read and checked: an entry of `datasets`."""
+
+    captions_per_image: Count | None = None
+    """Captions used per image; null: all."""
+    surplus_captions: Literal["drop", "error"] = "error"
+    """If an image has more captions: keep the first ones, or raise an error."""
+    expected_images: dict[SplitName, Count] = field(default_factory=dict)
+    """Images per split; checked if given."""
+    photographs_sha256: tuple[Sha256, ...] = ()
+    """Known digests of all photographs together, as in the image cache's manifest, because no archive's checksum covers a folder.
+    A different digest gives a warning."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class CorpusSpec(CorpusKeys):
+    """A set of captioned images and its files."""
+
+    name: str
+    """The entry of `datasets.yaml`: `coco2014`, `flickr30k`, `flickr8k`, ..."""
+    reader: Component
+    """A module of `vsepp.data.readers`."""
+    files: dict[str, str] = field(default_factory=dict)
+    """The reader's name of a file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths do not
+    change the result: manifests and plans hold the spec without them."""
+    first_images: dict[SplitName, Count] = field(default_factory=dict)
+    """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
+    leave_out: tuple[str, ...] = ()
+    """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
+
+
+def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
+    """A corpus whose raw files lie here."""
+    return replace(spec, files={role: str(path) for role, path in files.items()})
+
+
+@dataclass(frozen=True, config=STRICT)
+class StoreSpec:
+    """Image cache: all images of a corpus, decoded once."""
+
+    resize: Literal["squash", "short_side"]
+    """`squash`: side×side (the paper); `short_side`: the short side has `side` pixels, the aspect ratio is kept (released code)."""
+    side: Count
+    """Pixels."""
+    orientation: Literal["ignored", "applied"] = "ignored"
+    """Whether the EXIF orientation of photographs is applied."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class PicturesSpec:
+    """Small pictures of a split's images with their captions, for pages."""
+
+    split: SplitName = "test"
+    side: Count = 128
+    """The longer side, pixels; smaller images stay unchanged."""
+    quality: int = 80
+    """Quality of the JPEGs, from 1 to 95."""
+    photographs: bool = True
+    """Whether pages may show the pictures; otherwise only captions and ids."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class EncoderKeys:
+    """A network, cut at its penultimate layer, and how it is run: a preset's entry."""
+
+    architecture: Annotated[str, Field(pattern=r"^[a-z0-9_]+/[a-z0-9_]+$")]
+    """family/name: a module of vsepp.models.image and one of its networks."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of the family; a run leaves out default values."""
+    weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file(/\w[\w.+-]*)+)$")]
+    """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
+    input_size: Count
+    """Side of the network's input crop, pixels."""
+    store_side: Count
+    """Side of the cached image from which crops are taken, pixels."""
+    mean: tuple[float, float, float]
+    """Per input channel, on a scale of 0–1."""
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
+    """Per input channel, on a scale of 0–1."""
+    precision: Precision = "fp32"
+    """Matrix products of a frozen encoder. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast, 7 bits. Lower precision is faster only on hardware made for it: measure with benchmarks/measure.py. An encoder
+    inside the model follows the run's `precision`."""
+
+    @property
+    def family(self) -> Component:
+        """The component of `vsepp.models.image` that builds it."""
+        return Component(self.architecture.partition("/")[0], self.options)
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class EncoderSpec(EncoderKeys):
+    """An image encoder cut at its penultimate layer."""
+
+    name: str
+    """The encoder's role, such as `vgg`."""
+
+    @property
+    def component(self) -> tuple[str, str]:
+        """Kind and name of its family."""
+        return "image encoder", self.family.name
+
+    @property
+    def variant(self) -> str:
+        """Its name among the benchmarks: `torchvision/vgg19@224`."""
+        return f"{self.architecture}@{self.input_size}"
+
+
+@dataclass(frozen=True, config=STRICT)
+class CropSpec:
+    """Which part of a decoded image the encoder sees: its centre, ten crops, a random crop, or the windows of `regions`."""
+
+    kind: Literal["1C", "10C", "RC", "regions"]
+    size: Count
+    """Pixels."""
+    random: Literal["crop", "resized_crop"] = "crop"
+    """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
+    flip: bool = False
+    """RC only: mirror half of the crops."""
+    corners: Literal["image", "square"] = "image"
+    """10C only: corners of the stored image, or of the square at its centre."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class VocabularySpec:
+    """The words that a text encoder knows, or the pieces of words."""
+
+    splits: tuple[SplitName, ...]
+    """Splits whose captions are counted; none for pieces of words."""
+    threshold: Count
+    """How often a word must occur to be kept; 1 for pieces of words."""
+    mask: bool = False
+    """Words: `<mask>` is the last one, for what hides words in training. Pieces of words have a token for it anyway."""
+    kind: Literal["words", "wordpieces"] = "words"
+    """`words`: counted in the corpus; `wordpieces`: pieces of words that a pretrained text encoder knows."""
+    file: str = ""
+    """Pieces of words: name of the raw file `vocab.txt`; empty: the file of all-MiniLM-L6-v2. Words: name of the raw file with the
+    vocabulary of a released model; empty: the words are counted."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class CaptionStatesSpec:
+    """States of the tokens of all captions under a text encoder that no training changes."""
+
+    text: Component
+    """A module of vsepp.models.text, with the options that decide the states."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class VectorsSpec:
+    """Vectors of all captions of a corpus; inner products measure the similarity of two captions."""
+
+    encoder: Literal["tfidf", "minilm"]
+    """`tfidf`: TF-IDF of the captions' words; `minilm`: a pretrained sentence encoder, all-MiniLM-L6-v2."""
+    splits: tuple[SplitName, ...] = ()
+    """`tfidf`: splits whose captions are counted for word rarity."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class FigureDataSpec:
+    """What is computed for a figure of losses."""
+
+    kind: Component
+    """A module of vsepp.reporting.figures."""
+    losses: tuple[Component, ...]
+    """The losses drawn: modules of vsepp.losses."""
+
+
+_Objects = Annotated[float, Field(ge=1, le=6, multiple_of=1)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Difficulty:
+    """How hard generated scenes are: probabilities, and numbers for the renderer."""
+
+    objects_min: _Objects
+    """Fewest objects in a scene."""
+    objects_max: _Objects
+    """Most objects in a scene."""
+    near_duplicate: Fraction
+    """A scene is a copy of an earlier one of its split with one attribute changed."""
+    overlap: Fraction
+    """How far two objects may cover each other, as a fraction of their radii."""
+    shortest_side: Annotated[float, Field(ge=0.5, le=1)]
+    """Shortest possible side of an image, as a fraction of the longer side."""
+    colour_jitter: Annotated[float, Field(ge=0, le=0.5)]
+    """Deviation of an object's colour around its name's, on a scale of 0–1."""
+    noise: Annotated[float, Field(ge=0, le=0.5)]
+    """Deviation of the pixel noise, on a scale of 0–1."""
+    jpeg_quality: Annotated[float, Field(ge=30, le=100, multiple_of=1)]
+    """Quality that images are written with."""
+    omit_object: Fraction
+    """A caption leaves an object out (never all of them)."""
+    omit_attribute: Fraction
+    """A mention leaves out a colour, a size or a texture."""
+    omit_background: Fraction
+    """A caption leaves out the ground, or the sky."""
+    vague: Fraction
+    """A mention says `thing` or similar instead of the shape."""
+    synonym: Fraction
+    """A word is replaced by a synonym."""
+    relation: Fraction
+    """A caption of several objects says how two of them are placed."""
+    extra_captions: Fraction
+    """A COCO image has six or seven captions, not five."""
+
+    @model_validator(mode="after")
+    def _at_least_one_count(self) -> Difficulty:
+        if self.objects_min > self.objects_max:
+            raise ValueError(f"expected objects_min of at most objects_max = {self.objects_max:g}")
+        return self
+
+
+@dataclass(frozen=True, config=STRICT)
+class ScenesSpec:
+    """The generator of scenes."""
+
+    seed: Seed
+    side: Annotated[int, Field(ge=32)]
+    """Longer side of a rendered image, pixels."""
+    images: dict[Annotated[str, Field(pattern="^(coco|flickr)$")], dict[SplitName, Count]]
+    """Layout → split → scenes."""
+    settings: Difficulty
+
+
+@dataclass(frozen=True, config=STRICT)
+class PretrainingSpec:
+    """Supervised training of a mini encoder on labelled single-object scenes."""
+
+    seed: Seed
+    images: Count
+    side: Count
+    """Pixels."""
+    epochs: Count
+    batch_size: Count
+    learning_rate: PositiveFloat
+
+
+@dataclass(frozen=True, config=STRICT)
+class EncoderWeightsSpec:
+    """An image encoder, without its last layer."""
+
+    encoder: EncoderSpec
+    pretraining: PretrainingSpec | None = None
+    """How it is trained on scenes; `None`: its weights are imported."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class FeaturesSpec:
+    """Features of all images of an image cache under a fixed crop."""
+
+    encoder: EncoderSpec
+    crop: CropSpec
+    grid: bool = False
+    """Keep the cells of the encoder's last map, as a set of vectors, instead of their mean."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TapeSpec:
+    """Feature cache of random crops: a frozen encoder's features for every training caption and epoch."""
+
+    encoder: EncoderSpec
+    crop: CropSpec
+    draw: Seed
+    """Crop seed: the seed of the random crops."""
+    epochs: Count
+    splits: tuple[SplitName, ...]
+    """Splits whose captions have crops."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ScheduleSpec:
+    """Optimisation. Section 3.2 of the paper."""
+
+    batch_size: Annotated[int, Field(ge=2)]
+    """Pairs (queries) per step. Text: 128. Code: 128."""
+    epochs: Count
+    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
+    learning_rate: PositiveFloat
+    """Initial learning rate. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
+    .00002."""
+    drop_at: Fraction
+    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
+    Code: after 15 epochs, its flag's default, for fine-tuning too."""
+    drop_factor: Annotated[float, Field(gt=0.0, le=1.0)]
+    """Factor of the learning rate's drop. Text: .1. Code: .1."""
+    clip_norm: PositiveFloat
+    """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
+    negative_set: Annotated[int, Field(ge=2)] | None = None
+    """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
+    patience: Annotated[int, Field(ge=1)] | None = None
+    """Epochs without a higher rsum on validation after which training ends; null: never. Text, code: never."""
+    encoder_frozen_epochs: Annotated[int, Field(ge=0)] = 0
+    """First epochs in which an image encoder inside the model is not trained; its mode is encoder_mode's. Without an encoder in the model
+    they only delay warmup. Text: 0; VSE∞ 1. Code: 0; VSE∞ 1 with grids."""
+    warmup: Fraction = 0.0
+    """Fraction of all steps, from the end of encoder_frozen_epochs, in which step i (from 0) of n has i/n of the learning rate, or of
+    the loss; 0: none. Text: none; VSE∞ from its second epoch. Code: none; VSE∞ one epoch, its second, with grids; X-VLM .1."""
+    warmup_of: Literal["rate", "loss"] = "rate"
+    """What warmup multiplies; the loss is recorded as it is without. Text: none; VSE∞ the learning rate. Code: none; VSE∞ the loss,
+    before its gradient is clipped; X-VLM the learning rate."""
+    linear_decay: bool = False
+    """After warmup, the learning rate also falls linearly with the steps, to 0 at the end of the last epoch. Text, code: no; X-VLM
+    yes."""
+    embedded_at_once: Count | None = None
+    """Pairs whose encoders' intermediate values are held at a time. More of a step are embedded in parts, twice: for the loss, and again
+    for the gradient. Then its memory hardly grows with the batch, and dropout is drawn part by part; null: all. Text, code: all."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class SizeAugmentationSpec:
+    """What a training step leaves out of images and captions (VSE∞, Section 4.3). Text, code of VSE++: nothing."""
+
+    drop_vectors: Fraction = 0.0
+    """Share of an image's vectors (regions, cells of a grid) left out of a training step; one is kept at least. Text, code: 0."""
+    drop_vectors_by: Literal["vector", "image"] = "vector"
+    """`vector`: each vector with this probability; `image`: with a probability drawn for each image: of its uniform u none where u is
+    at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text: none; VSE∞ each vector. Code: none; VSE∞ each vector of
+    regions, `image` of grids."""
+    drop_words: Fraction = 0.0
+    """Share of a caption's words changed in a training step; one is kept at least. Text, code: 0."""
+    drop_words_by: Literal["deletion", "mask"] = "deletion"
+    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %). Text:
+    none; VSE∞ deletion. Code: none; VSE∞ mask."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ModelSpec:
+    """The joint embedding of Eqs. 1–3."""
+
+    text: Component
+    """Text encoder, a module of vsepp.models.text, with its options; `dim` is D_ψ, the size of its state. Text: GRU; word
+    embeddings of 300, a state of 1024. Code: the same."""
+    joint_dim: Count
+    """D, size of the joint space. Text: 1024. Code: 1024."""
+    caption_projection: bool
+    """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D. Text: a linear map after the GRU. Code: none:
+    the GRU's output is the embedding."""
+    image_bias: bool
+    """A bias in the image map W_f (Eq. 1). Text: none in Eq. 1. Code: a bias."""
+    normalise_features: bool
+    """L2-normalise the CNN's feature before W_f. Text: not mentioned. Code: normalised before the map."""
+    normalise_images: bool
+    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
+    (`no_imgnorm`)."""
+    absolute: bool
+    """Absolute values of both embeddings. Text: only Order0. Code: only Order0."""
+    similarity: Component
+    """A module of vsepp.similarity, with its options."""
+    image_head: Component = LINEAR
+    """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
+    (Eq. 1). Code: the same."""
+    image_pooling: Component | None = None
+    """A module of vsepp.models.poolings, with its options: maps an image's set of vectors, each through the image head, to one; null: an
+    image is one vector. Text: an image is one vector. Code: the same."""
+    caption_pooling: Component | None = None
+    """The same of the states of a caption's tokens; null: the text encoder gives one state. Text: the GRU's last state. Code: the
+    same."""
+    matcher: Component | None = None
+    """A module of vsepp.models.matchers, with its options: scores whether an image and a caption belong together, from the image's
+    vectors and the states of the caption's tokens before their poolings; it re-ranks the best of the embeddings. null: embeddings
+    alone rank. Text, code: none; X-VLM a fusion of cross-attention layers."""
+
+    @property
+    def components(self) -> list[tuple[str, str]]:
+        """Kind and name of its components."""
+        poolings = [pooling for pooling in (self.image_pooling, self.caption_pooling) if pooling]
+        named = [
+            ("similarity", self.similarity),
+            ("text encoder", self.text),
+            ("image head", self.image_head),
+        ]
+        named += [("pooling", pooling) for pooling in poolings]
+        named += [("matcher", self.matcher)] if self.matcher else []
+        return [(kind, component.name) for kind, component in named]
+
+
+@dataclass(frozen=True, config=STRICT)
+class RunSpec:
+    """One trained model, for one seed."""
+
+    id: str
+    system: str
+    """VSE0, VSE++, Order0 or Order++."""
+    dataset: str
+    """The role of the corpus: a name used by papers, with data assigned by presets."""
+    trainset: Literal["1C", "10C", "RC", "regions"]
+    restval: bool
+    """Train on restval (rV) too."""
+    encoder: EncoderSpec
+    finetune_from: str | None
+    """The frozen run whose best snapshot this run starts from; `None` keeps the encoder frozen."""
+    train_store: StoreSpec
+    eval_store: StoreSpec
+    crop: CropSpec
+    vocabulary: VocabularySpec
+    validation_images: Count | None
+    """Number of validation images, from the first in file order; `None`: all."""
+    model: ModelSpec
+    loss: Component
+    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
+    schedule: ScheduleSpec
+    encoder_mode: Mode
+    """Mode of the encoder, as in the released code's branches. `legacy-master`: training mode until the first validation of each epoch;
+    `legacy-python3`: in every step."""
+    legacy_steps: Count
+    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
+    Code: 500."""
+    rc_features: Literal["tape", "inline"]
+    """RC, frozen encoder: features of random crops computed once for all runs (a feature cache: tape), or in each training step (inline)."""
+    init_seed: Seed
+    order_seed: Seed
+    draw: Seed
+    """Crop seed: the seed of the random crops."""
+    image_features: Literal["computed", "precomputed"] = "computed"
+    """1C, 10C, regions: features computed here by the encoder, or published with the captions."""
+    precision: Precision = "fp32"
+    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
+    embeddings are always fp32."""
+    optimiser: Component = ADAM
+    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
+    weight decay 1e-4, with BiGRU on regions .01."""
+    size_augmentation: SizeAugmentationSpec = SizeAugmentationSpec()
+
+    @property
+    def components(self) -> list[tuple[str, str]]:
+        """Kind and name of the components that a training has besides the encoder's family."""
+        return [*self.model.components, ("loss", self.loss.name), ("optimiser", self.optimiser.name)]
+
+    @property
+    def seeded_id(self) -> str:
+        """Its name among the artefacts; see `seeded`."""
+        return seeded(self.id, self.init_seed)
+
+    @property
+    def train_splits(self) -> tuple[str, ...]:
+        """Splits that the run trains on."""
+        return ("train", "restval") if self.restval else ("train",)
+
+    @property
+    def finetuned(self) -> bool:
+        """Whether the image encoder is trained."""
+        return self.finetune_from is not None
+
+    @property
+    def live_encoder(self) -> bool:
+        """Whether the encoder runs inside the model: it is trained, or its statistics change (legacy modes)."""
+        return self.finetuned or (self.encoder_mode != "eval" and self.trainset == "RC")
+
+    @property
+    def reads(self) -> Literal["features", "tape", "inline", "live"]:
+        """What a training step reads for its images.
+
+        `features` under a fixed crop; random-crop features of a frozen encoder, from a `tape` or computed `inline` from the
+        image store; or crops for a `live` encoder.
+        """
+        if self.live_encoder:
+            return "live"
+        return self.rc_features if self.trainset == "RC" else "features"
+
+    @property
+    def grid(self) -> bool:
+        """Whether an image is the cells of the encoder's last map: of a crop, pooled inside the model."""
+        return self.model.image_pooling is not None and self.trainset in ("1C", "RC")
+
+    @property
+    def eval_crop(self) -> CropSpec:
+        """Validation and test crop: ten crops for 10C, the regions, else the centre."""
+        kind: Literal["1C", "10C", "regions"] = "1C" if self.trainset == "RC" else self.trainset
+        return CropSpec(kind, self.crop.size, corners=self.crop.corners)
+
+
+@dataclass(frozen=True, config=STRICT)
+class EvaluationSpec:
+    """A model's embeddings of a split, and their ranks and recalls."""
+
+    run: RunSpec
+    protocols: tuple[str, ...]
+    fold_size: Count
+    """Images per fold, the 1K of `1K` and `5x1K`."""
+    split: SplitName = "test"
+    ensemble: str = ""
+    """Name of an ensemble, whose scores are the mean of the scores of `run` and `second`; empty: `run` alone is evaluated."""
+    second: RunSpec | None = None
+
+    @property
+    def truths(self) -> tuple[str, ...]:
+        """Protocols that are truths, modules of vsepp.truths."""
+        return tuple(name for name in self.protocols if name not in PROTOCOLS)
+
+
+def seeded(run: str, seed: int) -> str:
+    """Name of a model's artefact of one seed, which is also its folder below the folder of its kind."""
+    return f"{run}/seed-{seed}"
+
+
+def shared_fields(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values, by name, that are fields of a declaration."""
+    names = [field.name for field in dataclasses.fields(declaration)]
+    return {name: values[name] for name in names if name in values}
+
+
+def to_dict(spec: Any) -> Any:
+    """Plain dictionary of a spec and its nested specs, without fields that have their default.
+
+    It holds JSON values only, so that it equals what is read back from a manifest.
+    """
+    if isinstance(spec, Component):
+        return {"name": spec.name, **to_dict(spec.options)}
+    if dataclasses.is_dataclass(spec):
+        return {
+            f.name: to_dict(getattr(spec, f.name))
+            for f in dataclasses.fields(spec)
+            if not _has_default(f, getattr(spec, f.name))
+        }
+    if isinstance(spec, Mapping):
+        return {key: to_dict(item) for key, item in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return [to_dict(item) for item in spec]
+    return spec
+
+
+def _has_default(f: dataclasses.Field[Any], value: Any) -> bool:
+    if f.default_factory is not dataclasses.MISSING:
+        return value == f.default_factory()
+    return f.default is not dataclasses.MISSING and value == f.default
+
+
+def to_json(spec: Any) -> str:
+    """Canonical JSON of a spec: keys sorted, no spaces; equal specs give equal text."""
+    return json.dumps(to_dict(spec), sort_keys=True, separators=(",", ":"))
+
+
+def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
+    """Build a spec of type `kind`; inverse of `to_dict`. Messages begin with `where`.
+
+    Raises
+    ------
+    VseppError
+        On unknown or missing keys, and values of another type or out of range, naming them.
+    """
+    try:
+        return _adapter(kind).validate_json(json.dumps(values), strict=True)  # type: ignore[arg-type]  # a class is hashable
+    except ValidationError as error:
+        # What is missing may be what stands there under a wrong name.
+        mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")
+        listed = first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])
+        raise VseppError(f"{where}{listed}") from error
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    """Reads specs of a class; made once, since pydantic takes a millisecond or more for it."""
+    return TypeAdapter(kind)
+
+
+def from_json(kind: type[S], text_or_path: str) -> S:
+    """Read a spec from JSON text, or from a file if the text does not start with a brace."""
+    text, where = text_or_path, ""
+    if not text.lstrip().startswith("{"):
+        where = f"{text_or_path}: "
+        text = text_of(Path(text_or_path), f"JSON of a {kind.__name__}", _LARGEST_SPEC)
+    values = json_of(text, f"{where}{kind.__name__}")
+    if not isinstance(values, dict):
+        raise VseppError(f"{where}{kind.__name__}: expected a JSON object, got {shortly(values)}")
+    return from_dict(kind, values, where)

@@ -1,0 +1,333 @@
+"""Checks across keys: whether runs, corpora, tables and released checkpoints fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from itertools import chain
+
+from vsepp.base.components import describe
+from vsepp.base.declared import FOLDS, PIECES, WORDS
+from vsepp.base.errors import did_you_mean
+from vsepp.models import tokens_of
+from vsepp.pipeline.files import Mistakes, Value
+from vsepp.pipeline.papers import Paper
+from vsepp.pipeline.parameters import Parameters
+from vsepp.pipeline.settings import RowKeys
+from vsepp.reporting.figures import kind_of
+
+# A fine-tuned run goes on with the weights and the words of the run that it starts from.
+_SHARED_WITH_START = (
+    "trainset",
+    "resize",
+    "vocabulary_threshold",
+    "caption_projection",
+    "image_bias",
+    "image_head",
+    "image_pooling",
+    "caption_pooling",
+    "matcher",
+    "dataset",
+    "encoder",
+    "text",
+    "joint_dim",
+    "vocabulary",
+)
+_Wrong = Iterator[tuple[str, str]]
+"""Mistakes: the file (or `--config`) and key, and what is wrong."""
+
+
+def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
+    """Check parameters against each other: first that all names exist, then that the named entries fit together.
+
+    Parameters
+    ----------
+    parameters
+        Resolved, not yet selected from.
+    papers
+        All papers, reproduced or not.
+    mistakes
+        Collects what is wrong and raises it.
+    """
+    for where, what in _ensembles(parameters):
+        mistakes.add(where, what)
+    mistakes.raise_if_any()
+    for where, what in chain(_preset(parameters), _datasets(parameters), _roles(parameters)):
+        mistakes.add(where, what)
+    mistakes.raise_if_any()
+    for where, what in _only(parameters):
+        mistakes.add(where, what)
+    for paper in parameters.papers.values():
+        checks = (
+            _runs(paper, parameters),
+            _tables(paper, parameters, papers),
+            _claims(paper, parameters, papers),
+            _released(paper, parameters),
+        )
+        for where, what in chain(*checks):
+            mistakes.add(where, what)
+    mistakes.raise_if_any()
+
+
+def _ensembles(parameters: Parameters) -> _Wrong:
+    """Entries whose two runs make no ensemble."""
+    runs = parameters.all_runs
+    for paper in parameters.papers.values():
+        for run, values in parameters.of(paper).items():
+            where = f"{paper.runs_file}: runs.{run}.ensemble"
+            for member in values["ensemble"].value or ():
+                if member not in runs:
+                    yield where, f"got {member!r}; expected another run of a paper that is reproduced"
+                elif runs[member]["ensemble"].value:
+                    yield where, f"{member} is an ensemble itself; expected a run that is trained"
+                elif (name := runs[member]["similarity"].value.name) != "dot":
+                    yield where, f"{member} has similarity {name}; only inner products add up: expected dot"
+                elif runs[member]["matcher"].value:
+                    yield where, f"{member} is re-ranked by a matcher; an ensemble has embeddings alone"
+                elif (other := runs[member]["dataset"].value) != (own := values["dataset"].value):
+                    yield where, f"{member} is evaluated on {other}; expected {own}, as {run}"
+
+
+def _preset(parameters: Parameters) -> _Wrong:
+    """Data sets, generators and pretraining that a preset names and that do not exist, and crops larger than the image."""
+    preset, datasets = parameters.preset, parameters.datasets
+    for role, keys in parameters.corpora.items():
+        where = f"{parameters.place('corpora')}: corpora.{role}"
+        entry = datasets.get(keys.dataset or "")
+        if entry is None:
+            yield f"{where}.dataset", f"got {keys.dataset!r}; datasets.yaml has {', '.join(sorted(datasets))}"
+        elif entry.generator and (preset.scenes is None or entry.generator not in preset.scenes.images):
+            yield where, f"the preset's `scenes` has no layout {entry.generator}, which {keys.dataset} has"
+    for name, encoder in preset.encoders.items():
+        where = f"{parameters.place('encoders')}: encoders.{name}"
+        if encoder is not None and encoder.weights == "scenes" and preset.pretraining is None:
+            yield f"{where}.weights", "got 'scenes', but the preset has no section `pretraining`"
+        if encoder is not None and encoder.input_size > encoder.store_side:
+            size, side = encoder.input_size, encoder.store_side
+            yield f"{where}.input_size", f"got {size}; images of a side of {side} have no such crop"
+
+
+def _datasets(parameters: Parameters) -> _Wrong:
+    """Files, crops and published features that an entry of datasets.yaml names and that do not exist."""
+    datasets, sources = parameters.datasets, parameters.sources
+    for name, entry in datasets.items():
+        where = f"{parameters.place('datasets')}: datasets.{name}"
+        for role, file in entry.files.items():
+            if not entry.generator and file not in sources:
+                known = ", ".join(sources)
+                yield f"{where}.files.{role}", f"got {file!r}; expected an entry of `sources`: {known}"
+        if (entry.reader.name == "precomp") != (entry.crops is not None):
+            yield f"{where}.crops", "required by the reader precomp, and not allowed with any other reader"
+        for crops, other in entry.precomputed.items():
+            if other not in datasets or datasets[other].crops != crops:
+                what = f"got {other!r}; expected an entry of published features with crops {crops}"
+                yield f"{where}.precomputed.{crops}", what
+
+
+def _roles(parameters: Parameters) -> _Wrong:
+    """Roles that a paper names and that a preset neither fills nor sets to null."""
+    for paper in parameters.papers.values():
+        for where, section, role, who in _named_roles(paper, parameters):
+            if role not in getattr(parameters.preset, section):
+                wanted = f"{parameters.preset_file} has no {section}.{role}; give it, or null to leave out its runs"
+                yield where, f"{who}: {wanted}"
+
+
+def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, str, str, str]]:
+    """Place where a paper names a role, section of a preset that fills it, the role, and what names it."""
+    for key, section in (("dataset", "corpora"), ("encoder", "encoders")):
+        runs: dict[str, list[str]] = {}
+        for run, values in parameters.of(paper).items():
+            runs.setdefault(values[key].value, []).append(run)
+        for role, named in runs.items():
+            yield f"{paper.runs_file}: {key} {role}", section, role, f"of {', '.join(named)}"
+    encoder = paper.tables.default_encoder
+    yield f"{paper.tables_file}: default_encoder", "encoders", encoder, f"got {encoder!r}"
+    for part, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
+        for name, entry in entries.items():
+            if entry.dataset:
+                where = f"{paper.tables_file}: {part}.{name}.dataset"
+                yield where, "corpora", entry.dataset, f"got {entry.dataset!r}"
+
+
+def _only(parameters: Parameters) -> _Wrong:
+    """Patterns that choose no run."""
+    possible = parameters.possible_runs
+    for pattern in parameters.settings.only or ():
+        if not any(fnmatch(run, pattern) for run in possible):
+            known = f"{', '.join(possible)}{did_you_mean(pattern, possible)}"
+            preset = parameters.settings.preset
+            yield "only", f"{pattern!r} matches no run of preset {preset}; there are {known}"
+
+
+def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
+    """Mistakes across the keys of a paper's runs: starting points, dimensions, splits, rows fed twice."""
+    feeders: dict[str, str] = {}
+    for run, values in parameters.of(paper).items():
+        where = f"{paper.runs_file}: runs.{run}"
+        if values["finetune_from"].value is not None:
+            for key, what in _start(run, values, parameters):
+                yield f"{where}.{key}", what
+        text, joint = values["text"].value.name, values["joint_dim"].value
+        if "text.dim" not in values:
+            yield f"{where}.text", f"text encoder {text} has no option `dim`, its state's size; give it one"
+        elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
+            what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
+            yield f"{where}.joint_dim", what
+        for key, what in _sets(values):
+            yield f"{where}.{key}", what
+        if not parameters.protocols[run]:
+            yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
+        if values["dataset"].value in parameters.corpora:
+            yield from _data(run, values, parameters, where)
+        for row in values["feeds"].value:
+            if row not in paper.rows:
+                yield f"{where}.feeds", f"row {row} is not in {paper.published}"
+            if row in feeders:
+                yield f"{where}.feeds", f"row {row} is already fed by {feeders[row]}"
+            feeders[row] = run
+
+
+def _sets(values: Mapping[str, Value]) -> _Wrong:
+    """Key and reason where a run's text encoder, poolings, matcher or dropped vectors do not fit its images and captions."""
+    crops, text = values["trainset"].value.partition("+")[0], values["text"].value.name
+    image_pooling, caption_pooling = (values[key].value for key in ("image_pooling", "caption_pooling"))
+    if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
+        yield "text", f"text encoder {text} takes {kind}, which no step makes yet"
+    if crops == "regions" and not image_pooling:
+        yield "image_pooling", "got none; regions are sets of vectors, which a pooling maps to one: mean, gpo"
+    if crops == "10C" and image_pooling:
+        yield "image_pooling", "10C is one vector an image; expected null, or 1C, RC or regions"
+    if (
+        image_pooling
+        and crops == "RC"
+        and values["finetune_from"].value is None
+        and values["rc_features"].value == "tape"
+    ):
+        what = "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline"
+        yield "rc_features", what
+    if values["drop_vectors"].value and not image_pooling:
+        yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"
+    gives_sets = describe("text encoder", text).constants.get("GIVES_SETS", False)
+    if gives_sets and not caption_pooling:
+        what = f"got none; text encoder {text} gives a state of each token, which a pooling maps to one"
+        yield "caption_pooling", what
+    for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
+        if values["matcher"].value and not pooling:
+            yield key, "got none; a matcher takes sets of vectors, of images and of captions"
+    if caption_pooling and not gives_sets:
+        yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
+
+
+def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:
+    """Key and reason where a run cannot be fine-tuned from the run that it names."""
+    start, runs = values["finetune_from"].value, parameters.all_runs
+    if start not in runs or start == run:
+        yield "finetune_from", f"got {start!r}; expected the id of another run of a paper that is reproduced"
+    elif runs[start]["finetune_from"].value is not None:
+        yield "finetune_from", f"{start} is fine-tuned itself; expected a frozen run"
+    else:
+        for key in _SHARED_WITH_START:
+            own, its = values[key].value, runs[start][key].value
+            if own != its:
+                yield key, f"got {own!r}, but {start}, which it starts from, has {its!r}"
+        if missing := sorted(set(parameters.seeds(run)) - set(parameters.seeds(start))):
+            yield "seeds", f"{start}, which it starts from, has no seed {missing[0]}"
+    trainset = values["trainset"].value
+    if not trainset.startswith("RC"):
+        yield "trainset", f"got {trainset!r}; a fine-tuned run needs images: RC or RC+rV"
+
+
+def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
+    """A training set, protocols and re-ranking that a role's data cannot serve: noted before anything is trained."""
+    fold_size, trainset = parameters.preset.evaluation.fold_size, values["trainset"].value
+    keys = parameters.corpora[values["dataset"].value]
+    if "+rV" in trainset and "restval" not in parameters.splits(keys.dataset):
+        yield f"{where}.trainset", f"got {trainset!r}; {keys.dataset} has no restval images (rV)"
+    known = parameters.images(keys.dataset), keys.first_images or {}
+    counts = [images["test"] for images in known if "test" in images]
+    for protocol in parameters.protocols[run]:
+        folds = FOLDS.get(protocol, 0)
+        if counts and (test := min(counts)) < folds * fold_size:
+            yield (
+                f"{parameters.place('evaluation')}: evaluation.fold_size",
+                f"got {fold_size}; protocol {protocol} needs {folds} such folds, more than the {test} test images "
+                f"of {keys.dataset} ({where})",
+            )
+        ranked = min([*counts, fold_size] if folds else counts, default=None)
+        if ranked and "matcher.k" in values and (k := values["matcher.k"].value) > ranked:
+            what = f"got {k}; protocol {protocol} ranks {ranked} images of {keys.dataset} among each other"
+            yield f"{where}.matcher.k", what
+
+
+def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
+    """Unknown runs and rows in a paper's tables and figures, rows without a run, and unknown names in a preset's choice."""
+    tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
+    feeders = parameters.feeders(paper)
+    for name, table in tables.tables.items():
+        where = f"{file}: tables.{name}"
+        for row in table.rows:
+            if isinstance(row, RowKeys):
+                yield from _unknown_runs(row.runs, where, runs, papers)
+            elif paper.rows.get(row) == "trained" and row not in feeders:
+                yield where, f"row {row} is trained here, but no run feeds it"
+            published = row.row if isinstance(row, RowKeys) else row
+            if published is not None and published not in paper.rows:
+                yield where, f"row {published} is not in {paper.published}"
+    for name, figure in tables.figures.items():
+        where = f"{file}: figures.{name}"
+        yield from _unknown_runs(figure.named, where, runs, papers)
+        if kind_of(figure.kind.name).runs == "rows":
+            yield from _unknown_labels(figure.labels, f"{where}.labels", paper)
+    names = [*tables.tables, *tables.figures]
+    for name in parameters.preset.tables.get(paper.name, []):
+        if name not in names:
+            where = f"{parameters.place('tables')}: tables.{paper.name}"
+            yield where, f"got {name!r}; {file} has {', '.join(names)}"
+
+
+def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
+    """Unknown runs in a paper's claims, and protocols that a claim's runs are not evaluated under."""
+    for name, claim in paper.claims.items():
+        where = f"{paper.claims_file}: claims.{name}"
+        yield from _unknown_runs(claim.named, where, parameters.all_runs, papers)
+        for run in claim.named if claim.protocol else ():
+            under = parameters.protocols.get(run)
+            assert claim.protocol
+            if under is not None and claim.protocol not in under and parameters.applies(run, claim.protocol):
+                yield f"{where}.protocol", f"{run} has protocols {', '.join(under)}, not {claim.protocol}"
+
+
+def _unknown_runs(
+    named: Iterable[str], where: str, runs: Mapping[str, object], papers: Mapping[str, Paper]
+) -> _Wrong:
+    """Runs that an entry names and that are not trained."""
+    for run in named:
+        owner = next((paper for paper in papers.values() if run in paper.entries), None)
+        if run in runs:
+            continue
+        if owner is None:
+            yield where, f"{run} is no run of any paper"
+        elif owner.entries[run].abstract:
+            yield where, f"{run} is abstract: it is never trained, only inherited from"
+        else:
+            file = owner.runs_file
+            yield where, f"{run} is a run of {file}, which is not reproduced; add {owner.name} to `papers`"
+
+
+def _unknown_labels(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
+    """Labels of a figure that no row has."""
+    known = [row.label for row in paper.tables.own_rows if row.label]
+    for label in labels:
+        if label not in known:
+            yield where, f"got {label!r}; expected the label of a row: {', '.join(known) or 'none'}"
+
+
+def _released(paper: Paper, parameters: Parameters) -> _Wrong:
+    """Checkpoints that name no run, or that have the name of a run."""
+    where = paper.folder / "released.yaml"
+    for name, keys in paper.released.items():
+        if keys.run not in parameters.all_runs:
+            yield f"{where}: {name}.run", f"got {keys.run!r}; expected the id of a run"
+        if name in parameters.all_runs:
+            yield f"{where}: {name}", "is already the id of a run; choose another name"

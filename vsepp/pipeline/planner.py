@@ -1,0 +1,426 @@
+"""From resolved parameters to the table of artefacts: names, specs and what reads what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vsepp.base import components
+from vsepp.base.components import describe
+from vsepp.base.declared import PIECES
+from vsepp.base.errors import VseppError
+from vsepp.base.files import is_there
+from vsepp.base.places import PHASES
+from vsepp.base.spec import (
+    CaptionStatesSpec,
+    CorpusKeys,
+    CorpusSpec,
+    CropSpec,
+    EncoderKeys,
+    EncoderSpec,
+    EncoderWeightsSpec,
+    EvaluationSpec,
+    FeaturesSpec,
+    FigureDataSpec,
+    ModelSpec,
+    PicturesSpec,
+    RunSpec,
+    ScheduleSpec,
+    SizeAugmentationSpec,
+    StoreSpec,
+    TapeSpec,
+    VectorsSpec,
+    VocabularySpec,
+    from_dict,
+    seeded,
+    shared_fields,
+)
+from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
+from vsepp.pipeline.component_options import resolved
+from vsepp.pipeline.files import Value
+from vsepp.pipeline.layers import load
+from vsepp.pipeline.papers import Paper
+from vsepp.pipeline.parameters import Parameters
+from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
+from vsepp.pipeline.reports import report_spec
+from vsepp.pipeline.settings import ReleasedKeys
+from vsepp.pipeline.step import Artefact
+from vsepp.pipeline.steps import STEPS
+from vsepp.reporting.figures import kind_of
+
+
+def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
+    """Read `params/` with overrides and lay out every artefact; see `vsepp.pipeline.layers.load`."""
+    return _Planner(load(Path(folder), overrides)).plan()
+
+
+class _Planner:
+    """Collects artefacts while it walks over the runs."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+        self.preset = parameters.preset
+        self.files: dict[str, SourceFile] = {}
+        self.models: dict[str, Model] = {}
+        self.table: dict[tuple[str, str], Artefact] = {}
+        self.done: set[str] = set()
+
+    def plan(self) -> Plan:
+        # Shared artefacts follow from all runs of the papers, so that choosing some of them changes no artefact.
+        for run in self.parameters.possible_runs:
+            self._run(run)
+        for paper in self.parameters.papers.values():
+            for name, keys in paper.released.items():
+                checkpoint, vocabulary = self._own(keys.checkpoint), self._own(keys.vocabulary)
+                if keys.run in self.parameters.runs and checkpoint and vocabulary:
+                    self._released(name, keys, checkpoint, vocabulary)
+        for paper in self.parameters.papers.values():
+            self._figures(paper)
+        # An artefact is entered after all artefacts that it is made from.
+        self.table = dict(sorted(self.table.items(), key=lambda item: PHASES.index(item[1].phase)))
+        plan = Plan(self.parameters, self.files, self.models, self.table)
+        for paper in self.parameters.papers.values():
+            self._add("report", report_spec(plan, paper), label=paper.name)
+        return plan
+
+    def _add(
+        self,
+        kind: str,
+        spec: Any,
+        inputs: Mapping[str, Artefact] | None = None,
+        *,
+        label: str = "",
+        raw: Mapping[str, Path] | None = None,
+    ) -> Artefact:
+        """The artefact with this spec and these inputs by role, entered where it is not in the table yet."""
+        step, inputs = STEPS[kind], inputs or {}
+        name = step.name(spec, inputs, label)
+        if (kind, name) not in self.table:
+            read = {role: made.folder / step.reads[role].file for role, made in inputs.items()}
+            self.table[kind, name] = Artefact(
+                step,
+                name,
+                self._folder(kind, name),
+                spec,
+                step.code(spec),
+                {**read, **step.named_inputs(spec)},
+                raw or {},
+            )
+        return self.table[kind, name]
+
+    def _folder(self, kind: str, name: str) -> Path:
+        settings = self.parameters.settings
+        place = {"preset": settings.preset, "variant": self.parameters.variant, "name": name}
+        return Path(STEPS[kind].folder.format(**place))
+
+    # --- What a run reads stands here, once ------------------------------------------------------------------
+
+    def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
+        """Role → artefact that encoding a split reads besides the model."""
+        corpus = self._corpus(spec.dataset, published)
+        pieces = spec.vocabulary.file
+        raw = {"pieces": self._file(pieces)} if pieces else {}
+        tokens = self._add("tokens", spec.vocabulary, {"captions": corpus}, raw=raw)
+        inputs = {"corpus": corpus, "tokens": tokens}
+        if frozen := frozen_part(spec.model.text):
+            states = CaptionStatesSpec(frozen)
+            inputs["caption_states"] = self._add(
+                "caption_states", states, {"tokens": tokens}, raw=self._text_weights(spec)
+            )
+        if published is not None:
+            inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
+        elif spec.live_encoder:
+            inputs["eval_store"] = self._store(corpus, spec.eval_store)
+            inputs["encoder"] = self._encoder(spec.encoder)
+        else:
+            store, encoder = self._store(corpus, spec.eval_store), self._encoder(spec.encoder)
+            features = FeaturesSpec(spec.encoder, spec.eval_crop, spec.grid)
+            inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
+        return inputs
+
+    def _text_weights(self, spec: RunSpec) -> dict[str, Path]:
+        """Role → the raw file that a run's text encoder starts from, if it does."""
+        file = weights_file(spec.model.text)
+        return {"text_weights": self._file(file)} if file else {}
+
+    def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
+        """Role → artefact that a training reads, except the run that it starts from."""
+        inputs = self._inputs(spec, published)
+        if published is None:
+            # Few trainings read it, but every model of this encoder belongs to it.
+            inputs["encoder"] = self._encoder(spec.encoder)
+            store = self._store(inputs["corpus"], spec.train_store) if spec.reads != "features" else None
+            if store and spec.reads == "tape":
+                inputs["tape"] = self._tape(inputs["corpus"], store, inputs["encoder"], spec)
+            elif store:
+                inputs["train_store"] = store
+        return inputs
+
+    def _loss_inputs(self, spec: RunSpec, read: Mapping[str, Artefact]) -> dict[str, Artefact]:
+        """Role → artefact that a run's loss reads besides the inputs of its training."""
+        loss = describe("loss", spec.loss.name)
+        inputs: dict[str, Artefact] = {}
+        for role in loss.constants.get("READS", ()):
+            if role == "caption_vectors":
+                encoder = getattr(loss.options(**spec.loss.options), "vectors", None)
+                if encoder is None:
+                    raise VseppError(
+                        f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors` that names their encoder"
+                    )
+                inputs[role] = self._vectors(read["corpus"], encoder)
+            elif role not in read:
+                raise VseppError(
+                    f"run {spec.id}: loss {spec.loss.name} reads {role!r}; this run has {', '.join(sorted(read))}"
+                )
+        return inputs
+
+    def _run(self, run: str) -> None:
+        """Enter a run's trainings and evaluations, and all artefacts that they are made from."""
+        if run in self.done:
+            return
+        self.done.add(run)
+        values = self.parameters.all_runs[run]
+        if members := values["ensemble"].value:
+            self._ensemble(run, *members)
+            return
+        published = self._published(values)
+        seeds = self.parameters.seeds(run)
+        specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
+        first = next(iter(specs.values()))
+        inputs, training = self._inputs(first, published), self._training_inputs(first, published)
+        if published is None:
+            self._pictures(inputs["corpus"], self._store(inputs["corpus"], first.eval_store))
+        if run not in self.parameters.runs:
+            return
+        # Only for runs that are trained: for others a sentence encoder need not be installed.
+        training |= self._loss_inputs(first, training)
+        kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
+        for seed, spec in specs.items():
+            if seed in kept and (run, seed) not in self.starts:
+                continue
+            read = dict(training)
+            if spec.finetune_from:
+                self._run(spec.finetune_from)
+                read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
+            # A fine-tuned run starts from a run instead.
+            trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
+            if seed not in kept:
+                self._evaluation(self._evaluation_spec(run, spec), {"run": trained, **inputs})
+
+    def _ensemble(self, run: str, *members: str) -> None:
+        """Enter the evaluations of an ensemble of two runs."""
+        for member in members:
+            self._run(member)
+        if run not in self.parameters.runs:
+            return
+        one, other = (self.models[member].specs for member in members)
+        specs = {seed: one[seed] for seed in self.parameters.seeds(run)}
+        self.models[run] = Model(specs, self.parameters.protocols[run], ensemble=members)
+        for seed, spec in specs.items():
+            first, second = (self._evaluated(run, member, seed) for member in members)
+            evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
+            read = {"run": self.table["run", seeded(members[0], seed)], "first": first, "second": second}
+            for role, evaluated_run in (("corpus", first), ("second_corpus", second)):
+                folder = evaluated_run.inputs["corpus"]
+                read[role] = next(made for made in self.table.values() if made.folder == folder)
+            self._evaluation(evaluated, read)
+
+    def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
+        """Enter an evaluation, and the files of its truths."""
+        raw: dict[str, Path] = {}
+        for name in spec.truths:
+            installed = components.load("truth", name).installed()
+            files = describe("truth", name).constants["FILES"]
+            raw |= {
+                f"{name}_{role}": installed[role] if installed else self._file(file)
+                for role, file in files.items()
+            }
+        self._add("evaluation", spec, inputs, raw=raw)
+
+    def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
+        """The evaluation of a member of an ensemble."""
+        try:
+            return self.table["evaluation", seeded(member, seed)]
+        except KeyError:
+            raise VseppError(
+                f"run {ensemble}: of {member} a record is kept, not its embeddings; drop the record (vsepp record --drop), or "
+                "leave the ensemble out"
+            ) from None
+
+    def _is_kept(self, run: str, spec: RunSpec) -> bool:
+        return study_of_variant(self.parameters).has(run, self._evaluation_spec(run, spec))
+
+    @cached_property
+    def starts(self) -> set[tuple[str, int]]:
+        """Run and seed that a fine-tuning without a record starts from: it needs their weights, recorded or not."""
+        found = set()
+        for run, values in self.parameters.runs.items():
+            if (start := values["finetune_from"].value) and not values["ensemble"].value:
+                published = self._published(values) is not None
+                for seed in self.parameters.seeds(run):
+                    if not self._is_kept(run, self._spec(run, values, seed, published)):
+                        found.add((start, seed))
+        return found
+
+    def _released(self, name: str, keys: ReleasedKeys, checkpoint: Path, vocabulary: Path) -> None:
+        """Enter a checkpoint of the authors as a training of its run, under the fidelity of their code."""
+        run = keys.run
+        values = self.parameters.as_code[run]
+        published = self._published(values)
+        seed = self.parameters.settings.seeds[0]
+        spec = self._spec(name, values, seed, published is not None)
+        inputs = self._inputs(spec, published)
+        self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
+        raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
+        model = self._add("released", spec, raw=raw)
+        words = VocabularySpec((), 1, file=keys.vocabulary)
+        tokens = self._add("tokens", words, {"captions": inputs["corpus"]}, raw={"vocabulary": vocabulary})
+        self._evaluation(self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
+
+    def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
+        return EvaluationSpec(spec, self.parameters.protocols[run], self.preset.evaluation.fold_size)
+
+    # --- Figures ---------------------------------------------------------------------------------------------
+
+    def _figures(self, paper: Paper) -> None:
+        """Enter the data that are computed for the figures of a paper's report."""
+        for figure in paper.selected(self.preset.tables):
+            keys = paper.tables.figures.get(figure)
+            if keys and kind_of(keys.kind.name).is_computed:
+                spec = FigureDataSpec(
+                    resolved("figure", keys.kind), tuple(resolved("loss", loss) for loss in keys.losses)
+                )
+                self._add("figure_data", spec, label=f"{paper.name}/{figure}")
+
+    # --- Data ------------------------------------------------------------------------------------------------
+
+    def _scenes(self) -> Artefact:
+        return self._add("scenes", self.preset.scenes)
+
+    def _corpus(self, role: str, published: str | None) -> Artefact:
+        keys = self.parameters.corpora[role]
+        name = published or keys.dataset
+        entry = self.parameters.datasets[name]
+        inputs = {}
+        if entry.generator:
+            inputs["scenes"] = self._scenes()
+            layout = inputs["scenes"].folder / entry.generator
+            raw = {part: layout / file for part, file in entry.files.items()}
+        else:
+            raw = {part: self._file(file) for part, file in entry.files.items()}
+        spec = CorpusSpec(
+            name=name,
+            reader=resolved("reader", entry.reader),
+            **{**shared_fields(CorpusKeys, vars(entry)), "expected_images": self.parameters.images(name)},
+            first_images=keys.first_images or {},
+            leave_out=tuple(keys.leave_out or ()),
+        )
+        return self._add("corpus", spec, inputs, label=role, raw=raw)
+
+    def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
+        splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()
+        spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": splits})
+        return self._add("vectors", spec, {"captions": corpus})
+
+    def _trainable(self, dataset: str) -> tuple[str, ...]:
+        """Splits that any run may train on, so that artefacts made from them do not depend on the choice of runs and papers."""
+        there = self.parameters.splits(dataset)
+        return tuple(split for split in ("train", "restval") if split in there)
+
+    def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
+        scenes = {"scenes": self._scenes()} if "scenes" in corpus.inputs else {}
+        return self._add("store", spec, {"images": corpus, **scenes}, raw=corpus.raw)
+
+    def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
+        shown = self.parameters.datasets[corpus.spec.name].photographs
+        return self._add("pictures", PicturesSpec(photographs=shown), {"corpus": corpus, "store": store})
+
+    def _own(self, name: str) -> Path | None:
+        """A file in the user's own folder or among the downloads; `None` if it is in neither."""
+        downloaded = DOWNLOADS / name
+        return in_archives(self.parameters, name) or (downloaded if is_there(downloaded) else None)
+
+    def _file(self, name: str) -> Path:
+        """Where a raw file is or will be, entered among the files of the plan."""
+        self.files[name] = raw_file(self.parameters, name)
+        return self.files[name].path
+
+    # --- Encoders and features -------------------------------------------------------------------------------
+
+    def _encoder(self, spec: EncoderSpec) -> Artefact:
+        if spec.weights == "scenes":
+            assert self.preset.pretraining  # checked when the parameters were resolved
+            return self._add("encoder", EncoderWeightsSpec(spec, self.preset.pretraining))
+        raw = {}
+        if spec.weights.startswith("file/"):
+            raw["weights"] = self._file(spec.weights.removeprefix("file/"))
+        return self._add("encoder", EncoderWeightsSpec(spec), raw=raw)
+
+    def _tape(self, corpus: Artefact, store: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
+        splits = self._trainable(self.parameters.corpora[run.dataset].dataset)
+        spec = TapeSpec(run.encoder, run.crop, run.draw, run.schedule.epochs, splits)
+        return self._add("tape", spec, {"store": store, "encoder": encoder, "captions": corpus})
+
+    # --- Specs -----------------------------------------------------------------------------------------------
+
+    def _published(self, values: Mapping[str, Value]) -> str | None:
+        """Data set of published features that a run takes: its own, or one that it prefers and whose files are there; else `None`."""
+        name = self.parameters.corpora[values["dataset"].value].dataset
+        entry = self.parameters.datasets[name]
+        if entry.crops is not None:
+            return name
+        other = entry.precomputed.get(values["trainset"].value.partition("+")[0])
+        if values["image_features"].value == "computed" or other is None:
+            return None
+        files = self.parameters.datasets[other].files.values()
+        return other if all(self._own(file) for file in files) else None
+
+    def _spec(self, run: str, said: Mapping[str, Value], seed: int, published: bool) -> RunSpec:
+        values = {key: value.value for key, value in said.items()}
+        keys = self.preset.encoders[values["encoder"]]
+        assert keys  # else the run is not possible
+        network = shared_fields(EncoderKeys, vars(keys))
+        network["options"] = resolved("image encoder", keys.family).options
+        encoder = EncoderSpec(name=values["encoder"], **network)
+        kind, _, restval = values["trainset"].partition("+")
+        random_crops = kind == "RC"
+        side = round(encoder.store_side * values["train_store_scale"]) if random_crops else encoder.store_side
+        drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
+        fixed = {"corners": values["corners"]} if kind == "10C" else {}
+        splits = ("train", "restval") if restval else ("train",)
+        # The released code counts the words of all splits of raw data, but only of train and val of published features.
+        there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
+        every_split = ("train", "val") if published else there
+        counted = every_split if values["vocabulary"] == "all_splits" else splits
+        finetuned = values["finetune_from"] is not None
+        corpus = self.parameters.corpora[values["dataset"]]
+        # A reader of pictures that no paper used decides for them.
+        reader = describe("reader", self.parameters.datasets[corpus.dataset].reader.name)
+        orientation = reader.constants.get("EXIF_ORIENTATION", values["exif_orientation"])
+        # Published features go into the model as they are.
+        values["normalise_features"] = values["normalise_features"] and not published
+        values |= {"trainset": kind, "encoder": encoder}
+        mask = values["drop_words"] > 0 and values["drop_words_by"] == "mask"
+        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"], mask=mask)
+        if tokens_of(values["text"]) == PIECES:
+            values["vocabulary"] = VocabularySpec((), 1, kind=PIECES, file=pieces_file(values["text"]))
+        values["image_features"] = "precomputed" if published else "computed"
+        return RunSpec(
+            **shared_fields(RunSpec, values),
+            id=run,
+            restval=bool(restval),
+            train_store=StoreSpec(values["resize"], side, orientation),
+            eval_store=StoreSpec(values["resize"], encoder.store_side, orientation),
+            crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
+            validation_images=corpus.published_validation_images if published else corpus.validation_images,
+            model=ModelSpec(**shared_fields(ModelSpec, values)),
+            schedule=ScheduleSpec(**shared_fields(ScheduleSpec, values)),
+            size_augmentation=SizeAugmentationSpec(**shared_fields(SizeAugmentationSpec, values)),
+            encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
+            init_seed=seed,
+            order_seed=seed,
+        )

@@ -1,0 +1,29 @@
+"""Image store → small pictures of a split with its captions, for people to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vsepp.base.spec import PicturesSpec
+from vsepp.pipeline.step import Facts, Inputs, Job, Role, Step
+
+
+def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
+    """Make small pictures of a split, with captions, for pages."""
+    from vsepp.data.pictures import make_pictures
+
+    return {"images": make_pictures(spec, inputs["corpus"], inputs["store"], out)}
+
+
+STEP = Step(
+    "pictures",
+    PicturesSpec,
+    run,
+    phase="features",
+    folder="results/{preset}/pictures/{name}",
+    modules=("vsepp.data.pictures",),
+    # One set a corpus, whichever of its stores is met first: for people, not for models.
+    name=lambda spec, inputs, label: inputs["corpus"].name,
+    reads={"corpus": Role("folder of the corpus"), "store": Role("folder of the image store")},
+    files=("pictures.npz", "captions.json"),
+)

@@ -1,0 +1,55 @@
+"""Metrics and training curves → tables, figures, verdicts and the page that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.spec import from_dict
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
+from vsepp.reporting.report_specs import ReportSpec, TrainedSpec
+
+
+def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
+    """Write a report: tables, figures and pages; print the headline."""
+    from vsepp.reporting.pages import write_report
+
+    print(write_report(spec, out, job.output, _by_other_code(spec.models)))
+    return {}
+
+
+def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]:
+    """Folder of a training or an evaluation that other code than the present one made → commit, and whether files differed from it."""
+    from vsepp.pipeline.steps import STEPS
+
+    made: dict[str, tuple[str, bool]] = {}
+    for folder in {folder for model in models for folder in (model.run, model.evaluation) if folder}:
+        if not (Path(folder) / MANIFEST).is_file():
+            continue
+        manifest = read_manifest(Path(folder))
+        step = STEPS.get(manifest["step"])  # earlier steps had other names
+        if step is None or manifest["code_digest"] != step.code(from_dict(step.spec, manifest["spec"])):
+            made[folder] = str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])
+    return made
+
+
+def write_entry_page(folder: Path) -> None:
+    """Write the preset's entry page, which lists its reports."""
+    from vsepp.reporting.pages import write_entry
+
+    write_entry(folder.absolute().parent.parent)
+
+
+STEP = Step(
+    "report",
+    ReportSpec,
+    run,
+    phase="results",
+    folder="reports/{preset}/{variant}/{name}",
+    modules=("vsepp.reporting.pages",),
+    components=lambda spec: [("figure", figure.kind.name) for figure in spec.figures],
+    named_inputs=lambda spec: spec.inputs,
+    files=("index.html", "manifest.json"),
+    published=write_entry_page,
+)

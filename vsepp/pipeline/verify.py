@@ -1,0 +1,191 @@
+"""Whether artefacts are what the current parameters would make from the current inputs, and which of them other code made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vsepp.base.digests import FileCache, differing, path_digest
+from vsepp.base.errors import VseppError, as_started
+from vsepp.base.manifest import ancestors_of, artefact_digest, read_manifest
+from vsepp.base.places import PULL
+from vsepp.base.spec import to_dict
+from vsepp.pipeline.fitting import shown
+from vsepp.pipeline.step import Artefact, owner_of
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why an artefact cannot be trusted."""
+
+    folder: Path
+    differences: tuple[str, ...]
+    mend: str
+    """The command that makes it again."""
+
+    def __str__(self) -> str:
+        return f"{self.folder}: {'; '.join(self.differences)}\n    fix: {self.mend}"
+
+
+def verify_all(
+    artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None
+) -> tuple[int, list[Mismatch], list[str]]:
+    """Verify the artefacts of a plan.
+
+    Parameters
+    ----------
+    artefacts
+        The whole table.
+    known
+        Digests that need not be computed again; new ones are added and saved.
+    phase
+        Only artefacts of this phase; `None`: all.
+
+    Returns
+    -------
+    tuple
+        Number of artefacts that are present and verify, mismatches of artefacts that do not, and a line for each artefact that
+        other code made.
+    """
+    table = {artefact.folder: artefact for artefact in artefacts}
+    wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
+    absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
+    mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
+    known.save()
+    by_other_code = [
+        f"{artefact.folder}: {'; '.join(made)}"
+        for artefact in wanted
+        if (made := other_code(artefact, table))
+    ]
+    return len(wanted) - absent - len(mismatches), mismatches, by_other_code
+
+
+def verify(
+    expected: Artefact, known: FileCache, table: Mapping[Path, Artefact] | None = None
+) -> Mismatch | None:
+    """Compare an artefact's manifest and bytes with what is expected.
+
+    Parameters
+    ----------
+    expected
+        The artefact as the plan has it.
+    known
+        Digests that need not be computed again.
+    table
+        Folder → artefact that is expected there, to check inputs that are absent, such as a deleted tape.
+
+    Returns
+    -------
+    Mismatch or None
+        `None` if spec, inputs and bytes are as expected, and for an absent artefact that is not versioned. Code is not compared.
+    """
+    target = expected.targets[0]
+    again = f"{as_started()}snakemake --cores all --forcerun {target} -- {target}"
+    if not is_present(expected.folder):
+        if not expected.versioned:
+            return None
+        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}{PULL})"
+        return Mismatch(expected.folder, ("missing",), make)
+    try:
+        manifest = read_manifest(expected.folder)
+    except VseppError as error:
+        return Mismatch(expected.folder, (str(error),), again)
+    differences = [
+        *_own_differences(expected, manifest, known),
+        *_input_differences(expected, manifest, known),
+        *_absent_differences(expected, manifest, table or {}),
+    ]
+    return Mismatch(expected.folder, tuple(differences), again) if differences else None
+
+
+def is_present(path: Path) -> bool:
+    """Whether an artefact exists: a failed job may have left an empty folder."""
+    return path.is_file() or (path.is_dir() and any(path.iterdir()))
+
+
+def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
+    """Other parameters than expected, and files that were changed."""
+    if differences := differing(to_dict(expected.spec), manifest["spec"]):
+        key, wanted, got = differences[0]
+        keys = ", ".join(key for key, *_ in differences)
+        more = f" ({len(differences)} keys differ: {keys})" if len(differences) > 1 else ""
+        yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
+    for name, recorded in sorted(manifest["outputs"].items()):
+        path = expected.folder / name
+        if not path.exists():
+            yield f"{name} is missing"
+        elif (present := path_digest(path, known)) != recorded:
+            yield f"{name} is not what its step wrote: {_two(recorded, present)}"
+
+
+def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
+    """Inputs with other roles or digests; absent ones are not compared."""
+    recorded = manifest["inputs"]
+    for role in sorted(recorded.keys() | expected.inputs.keys()):
+        path = expected.inputs.get(role) or expected.raw.get(role)
+        if path is None and not expected.raw:
+            yield f"made from a {role}, which it should not read"
+        elif role not in recorded:
+            yield f"its manifest names no {role}, expected {path}"
+        elif path is not None and is_present(path):
+            try:
+                present = artefact_digest(path, known)
+            except VseppError as error:
+                yield str(error)
+                continue
+            if recorded[role] != present:
+                yield f"made from another {role} than {path}: {_two(present, recorded[role])}"
+
+
+def _absent_differences(
+    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
+) -> Iterator[str]:
+    """Absent inputs that would be made with other parameters now: Snakemake no longer asks for them."""
+    for absent, made in _absent_inputs(expected, manifest, table):
+        if not any(ancestor["spec_digest"] == absent.spec_digest for ancestor in made):
+            yield (
+                f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, and "
+                f"{absent.folder} is absent"
+            )
+
+
+def other_code(artefact: Artefact, table: Mapping[Path, Artefact]) -> list[str]:
+    """What other code than the current code made of an artefact: itself, or an input that is absent.
+
+    Nothing of an artefact that is not here, or whose manifest is damaged.
+    """
+    try:
+        manifest = read_manifest(artefact.folder)
+    except VseppError:
+        return []
+    found = []
+    if manifest["code_digest"] != artefact.code:
+        found.append(f"made by other code, commit {_commit(manifest['git'])}")
+    for absent, made in _absent_inputs(artefact, manifest, table):
+        same_spec = [ancestor for ancestor in made if ancestor["spec_digest"] == absent.spec_digest]
+        if any(ancestor["code_digest"] != absent.code for ancestor in same_spec):
+            found.append(f"made from a {absent.kind} by other code, commit {_commit(same_spec[-1])}")
+    return found
+
+
+def _absent_inputs(
+    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
+) -> Iterator[tuple[Artefact, list[dict[str, Any]]]]:
+    """Artefacts behind an artefact that are absent, each with the ancestors of its kind that a manifest names."""
+    for path in expected.inputs.values():
+        absent = owner_of(path, table)
+        if absent is None or is_present(absent.folder):
+            continue
+        if made := [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == absent.kind]:
+            yield absent, made
+        yield from _absent_inputs(absent, manifest, table)
+
+
+def _commit(git: Mapping[str, Any]) -> str:
+    return str(git.get("commit"))[:10]
+
+
+def _two(expected: str, got: str) -> str:
+    return f"expected digest {expected[:12]}, got {str(got)[:12]}"

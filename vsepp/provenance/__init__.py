@@ -1,1 +1,0 @@
-"""Digests and manifests; artefacts that do not belong together are refused."""

@@ -1,0 +1,310 @@
+"""Records of finished models, kept where everybody can read them: manifests, metrics, histories and ranks, not weights.
+
+A study is a folder of four files, small enough to be committed:
+
+| file | content |
+|---|---|
+| `runs.jsonl` | a line a model: `run`, `seed`, `metrics` by protocol, digests of its two manifests and of its ranks |
+| `history.csv` | a line an epoch, below the model's `run` and `seed`; cells as its training wrote them |
+| `manifests.jsonl` | the manifests; each of their ancestors stands once, under its digest |
+| `ranks.npz` | `<run>/seed-<n>/<protocol>_<part>`: twice the rank of each query, integers; `captions/<digest>`: rows that models share |
+
+A record stands for its model in reports: later code does not void it, other parameters do.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsepp.base.digests import value_digest
+from vsepp.base.errors import VseppError, as_started
+from vsepp.base.files import csv_text, reading, write_arrays, write_text
+from vsepp.base.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
+from vsepp.base.spec import EvaluationSpec, seeded, to_dict
+
+if TYPE_CHECKING:
+    import numpy as np
+
+METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
+"""Files of an evaluation and of a training."""
+RUNS_FILE, MANIFESTS_FILE = "runs.jsonl", "manifests.jsonl"
+FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
+"""Files of a study."""
+_GET_IT = "get it from version control"
+_REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
+_SHARED = ("caption_rows", "_images", "_starts")
+"""Name endings of the arrays of ranks that all models of one test set share."""
+
+Name = tuple[str, int]
+"""Run and seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Record of one trained and evaluated model, without its weights."""
+
+    where: str
+    """The evaluation's folder, or study, run and seed."""
+    evaluated: Mapping[str, Any]
+    """Manifest of its evaluation."""
+    trained: Mapping[str, Any] | None
+    """Manifest of its training; `None` where only the evaluation was read."""
+    metrics: Mapping[str, dict[str, Any]]
+    """Protocol → scores, as `metrics.json` has them."""
+    history: str
+    """`history.csv`; empty for a model that was not trained here."""
+    arrays: Mapping[str, np.ndarray]
+    """`<protocol>_<part>` → ranks float64, rows int64."""
+
+
+def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
+    """Read a model's record from its results.
+
+    Parameters
+    ----------
+    run, evaluation
+        Folder of the training, `None` where it does not matter, and folder of the evaluation.
+    trained
+        Whether it was trained here and has a history.
+
+    Raises
+    ------
+    VseppError
+        If a file was changed, or the evaluation is of another training.
+    """
+    import numpy as np
+
+    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
+    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
+    manifest, history = None, ""
+    if run and (run / MANIFEST).is_file():
+        require_input(evaluation, "run", run)
+        manifest = read_manifest(run)
+    if run and trained:
+        require_intact(run, HISTORY_FILE)
+        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
+    return Kept(
+        where=str(evaluation),
+        evaluated=evaluated,
+        trained=manifest,
+        metrics=json.loads((evaluation / METRICS_FILE).read_text(encoding="utf-8")),
+        history=history,
+        arrays=dict(np.load(evaluation / RANKS_FILE, allow_pickle=False)),
+    )
+
+
+def is_of(evaluated: Mapping[str, Any], spec: EvaluationSpec) -> bool:
+    """Whether an evaluation, by its manifest, was made with these parameters."""
+    found, wanted = dict(evaluated["spec"]), to_dict(spec)
+    more = set(wanted.pop("protocols")) <= set(found.pop("protocols"))
+    return more and found == wanted
+
+
+class Study:
+    """The records of a study, read when they are asked for.
+
+    Parameters
+    ----------
+    folder
+        Folder with the four files of a study, or with none of them: then there are no records.
+
+    Raises
+    ------
+    VseppError
+        If files are missing or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lines: dict[Name, dict[str, Any]] = {}
+        self._manifests: dict[str, dict[str, Any]] = {}
+        if missing := [name for name in FILES if not (folder / name).is_file()]:
+            if len(missing) < len(FILES):
+                raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
+            return
+        self._lines = {(line["run"], line["seed"]): line for line in self._read_lines(RUNS_FILE)}
+        self._manifests = {line["digest"]: line for line in self._read_lines(MANIFESTS_FILE)}
+
+    @property
+    def models(self) -> list[Name]:
+        """Run and seed of each model, in the order of the files."""
+        return list(self._lines)
+
+    def has(self, run: str, spec: EvaluationSpec) -> bool:
+        """Whether a model's record was made with these parameters."""
+        line = self._lines.get((run, spec.run.init_seed))
+        return line is not None and is_of(self._manifest(line, "evaluated"), spec)
+
+    def read(self, run: str, seed: int) -> Kept:
+        """A model's record.
+
+        Raises
+        ------
+        VseppError
+            If there is none, or it is not as it was kept.
+        """
+        where = f"{self.folder}, {seeded(run, seed)}"
+        if (run, seed) not in self._lines:
+            raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
+        line = self._lines[run, seed]
+        with reading(where, f"a record as it was kept; {_REPAIR}{run}"):
+            evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
+            history = self._histories.get((run, str(seed)), "")
+            arrays = self._arrays(line)
+        metrics_text = json.dumps(line["metrics"], indent=1) + "\n"  # as an evaluation writes it
+        as_kept = {
+            RUNS_FILE: _text_digest(metrics_text) == evaluated["outputs"][METRICS_FILE],
+            HISTORY_FILE: _text_digest(history) == trained["outputs"][HISTORY_FILE],
+            RANKS_FILE: _ranks_digest(arrays) == line["ranks"],
+            MANIFESTS_FILE: is_intact(evaluated) and is_intact(trained),
+        }
+        if changed := [file for file, same in as_kept.items() if not same]:
+            raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
+        return Kept(where, evaluated, trained, line["metrics"], history, arrays)
+
+    def read_all(self) -> dict[Name, Kept]:
+        """Every model's record; errors as in `read`."""
+        return {name: self.read(*name) for name in self.models}
+
+    def _read_lines(self, name: str) -> list[dict[str, Any]]:
+        """Objects of a file that has one object a line."""
+        path = self.folder / name
+        with reading(path, f"records, an object a line; {_GET_IT}"):
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def _manifest(self, line: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """A manifest with its ancestors, as its step wrote it."""
+        short = self._manifests[line[key]]
+        return {
+            **short,
+            "ancestors": _each(short["ancestors"], lambda digest: self._manifests[digest]["ancestor"]),
+        }
+
+    @cached_property
+    def _histories(self) -> dict[tuple[str, str], str]:
+        """Run and seed → `history.csv` of its training."""
+        found: dict[tuple[str, str], list[dict[str, str]]] = {}
+        with (self.folder / HISTORY_FILE).open(newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
+        # Only the columns that its training had: in other columns all its cells are empty.
+        return {
+            name: csv_text([column for column in rows[0] if any(row[column] for row in rows)], rows)
+            for name, rows in found.items()
+        }
+
+    def _arrays(self, line: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Arrays of a model, as its evaluation wrote them."""
+        archive = self._archive
+        prefix = f"{seeded(line['run'], line['seed'])}/"
+        own = {
+            name.removeprefix(prefix): archive[name] / 2 for name in archive.files if name.startswith(prefix)
+        }
+        shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
+        return own | {name: rows.astype("int64") for name, rows in shared.items()}
+
+    @cached_property
+    def _archive(self) -> Any:
+        import numpy as np
+
+        return np.load(self.folder / RANKS_FILE, allow_pickle=False)
+
+
+def study_of(folder: Path) -> Study:
+    """The study in a folder, read once in a process as long as its files stay as they are."""
+    files = [folder.absolute() / name for name in FILES]
+    return _study(folder, tuple((file, file.stat().st_mtime_ns) for file in files if file.is_file()))
+
+
+@lru_cache(maxsize=4)
+def _study(folder: Path, _files: tuple[tuple[Path, int], ...]) -> Study:
+    return Study(folder)
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _ranks_digest(arrays: Mapping[str, np.ndarray]) -> str:
+    return value_digest({name: _array_digest(arrays[name]) for name in sorted(arrays)})
+
+
+def _array_digest(array: np.ndarray) -> str:
+    """Digest of an array's numbers, whatever type holds them."""
+    return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
+
+
+def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
+    """Write a study's files, and return their bytes; without models, remove them.
+
+    Raises
+    ------
+    VseppError
+        If the written files do not read as valid records.
+    """
+    if not models:
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+        return 0
+    runs, rows, manifests = [], [], dict[str, Any]()
+    arrays: dict[str, np.ndarray] = {}
+
+    def keep(ancestor: Mapping[str, Any]) -> str:
+        digest = value_digest(ancestor)[:12]
+        manifests[digest] = {"digest": digest, "ancestor": ancestor}
+        return digest
+
+    for (run, seed), kept in sorted(models.items()):
+        assert kept.trained
+        shared: dict[str, str] = {}
+        line = {"run": run, "seed": seed, "metrics": kept.metrics, "captions": shared}
+        for name, values in sorted(kept.arrays.items()):
+            if name.endswith(_SHARED):
+                shared[name] = digest = _array_digest(values)[:12]
+                arrays[f"captions/{digest}"] = smallest(values)
+            else:
+                arrays[f"{seeded(run, seed)}/{name}"] = smallest(values * 2)
+        line["ranks"] = _ranks_digest(kept.arrays)
+        for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
+            line[key] = manifest[SEAL]
+            manifests[manifest[SEAL]] = {**manifest, "ancestors": _each(manifest["ancestors"], keep)}
+        runs.append(line)
+        rows += [
+            {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
+        ]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_arrays(folder / RANKS_FILE, compressed=True, **arrays)
+    write_text(folder / HISTORY_FILE, csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows))
+    write_text(folder / MANIFESTS_FILE, _lines(manifests.values()))
+    write_text(folder / RUNS_FILE, _lines(runs))  # the last: it names what counts
+    Study(folder).read_all()
+    return sum((folder / name).stat().st_size for name in FILES)
+
+
+def _each(ancestors: Any, change: Callable[[Any], Any]) -> Any:
+    """Change each ancestor of a manifest; in earlier manifests they have dotted roles."""
+    if isinstance(ancestors, dict):
+        return {role: change(ancestor) for role, ancestor in ancestors.items()}
+    return [change(ancestor) for ancestor in ancestors]
+
+
+def smallest(values: np.ndarray) -> np.ndarray:
+    """Whole numbers in as few bytes as hold them all."""
+    import numpy as np
+
+    whole = values.astype(np.int64)
+    assert np.array_equal(whole, values), "twice a rank is a whole number"
+    ends = (int(whole.min(initial=0)), int(whole.max(initial=0)))
+    return whole.astype(np.result_type(*map(np.min_scalar_type, ends)))
+
+
+def _lines(values: Iterable[Any]) -> str:
+    return "".join(json.dumps(value, separators=(",", ":")) + "\n" for value in values)
