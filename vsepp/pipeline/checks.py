@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import chain
 
@@ -161,31 +162,36 @@ def _only(parameters: Parameters) -> _Wrong:
 
 
 def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
-    """Mistakes across the keys of a paper's runs: starting points, dimensions, splits, rows fed twice."""
+    """Mistakes in a paper's runs, and rows that are fed twice."""
     feeders: dict[str, str] = {}
     for run, values in parameters.of(paper).items():
         where = f"{paper.runs_file}: runs.{run}"
-        if values["finetune_from"].value is not None:
-            for key, what in _start(run, values, parameters):
-                yield f"{where}.{key}", what
-        text, joint = values["text"].value.name, values["joint_dim"].value
-        if "text.dim" not in values:
-            yield f"{where}.text", f"text encoder {text} has no option `dim`, its state's size; give it one"
-        elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
-            what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
-            yield f"{where}.joint_dim", what
-        for key, what in _sets(values):
-            yield f"{where}.{key}", what
-        if not parameters.protocols[run]:
-            yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
-        if values["dataset"].value in parameters.corpora:
-            yield from _data(run, values, parameters, where)
+        yield from _run(run, values, parameters, where)
         for row in values["feeds"].value:
             if row not in paper.rows:
                 yield f"{where}.feeds", f"row {row} is not in {paper.published}"
             if row in feeders:
                 yield f"{where}.feeds", f"row {row} is already fed by {feeders[row]}"
             feeders[row] = run
+
+
+def _run(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
+    """Mistakes across the keys of a run: starting point, dimensions, splits."""
+    if values["finetune_from"].value is not None:
+        for key, what in _start(run, values, parameters):
+            yield f"{where}.{key}", what
+    text, joint = values["text"].value.name, values["joint_dim"].value
+    if "text.dim" not in values:
+        yield f"{where}.text", f"text encoder {text} has no option `dim`, its state's size; give it one"
+    elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
+        what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
+        yield f"{where}.joint_dim", what
+    for key, what in _sets(values):
+        yield f"{where}.{key}", what
+    if not parameters.protocols[run]:
+        yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
+    if values["dataset"].value in parameters.corpora:
+        yield from _data(run, values, parameters, where)
 
 
 def _sets(values: Mapping[str, Value]) -> _Wrong:
@@ -324,10 +330,17 @@ def _unknown_labels(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:
 
 
 def _released(paper: Paper, parameters: Parameters) -> _Wrong:
-    """Checkpoints that name no run, or that have the name of a run."""
+    """Checkpoints that name no run, that have the name of a run, or whose run has mistakes under the overlay `code` alone."""
     where = paper.folder / "released.yaml"
+    as_code = replace(parameters, all_runs=parameters.as_code)
     for name, keys in paper.released.items():
-        if keys.run not in parameters.all_runs:
-            yield f"{where}: {name}.run", f"got {keys.run!r}; expected the id of a run"
         if name in parameters.all_runs:
             yield f"{where}: {name}", "is already the id of a run; choose another name"
+        if keys.run not in parameters.all_runs:
+            yield f"{where}: {name}.run", f"got {keys.run!r}; expected the id of a run"
+            continue
+        place, values = f"{where}: {name}, under fidelity code: {keys.run}", parameters.all_runs[keys.run]
+        known = set(_run(keys.run, values, parameters, place))
+        for wrong in _run(keys.run, as_code.all_runs[keys.run], as_code, place):
+            if wrong not in known:
+                yield wrong

@@ -159,6 +159,14 @@ def test_wrong_tables_figures_and_released_checkpoints_are_all_named_at_once(par
         assert said in text
 
 
+def test_what_only_the_authors_code_makes_wrong_of_a_released_models_run_is_told_under_any_fidelity(params):
+    edit(params / "fidelity/code.yaml", {"runs": {"default": {"caption_pooling": "mean"}}})
+    said = refused(params).splitlines()
+    (line,) = [line for line in said if f"{params / RELEASED}: flickr-released-vse0, " in line]
+    assert "fidelity code: flickr-vse0-1c.caption_pooling: text encoder gru " in line
+    assert not [line for line in said if f"{params / RUNS}: " in line]
+
+
 WORDS = {"title": "T", "caption": "C."}
 CURVES = {
     "kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": ["flickr-vsepp-rc"], "labels": ["L"]
