@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from fractions import Fraction
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from vsepp.base.errors import VseppError
 
@@ -140,25 +142,34 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
             taken = {gpu: sum(holders[gpu].values()) for gpu in gpus}
             emptiest = min(gpus, key=taken.__getitem__)
             if taken[emptiest] + Fraction(1, share) <= 1:
-                lock = FileLock(folder / _lock_name(emptiest, os.getpid(), share))
+                lock = FileLock(folder / _lock_name(emptiest, _own_name(), share))
                 lock.acquire()
                 return emptiest, lock
         if not logged:
             logged = True
-            busy = "; ".join(
-                f"GPU {gpu} with process {', '.join(map(str, jobs))}" for gpu, jobs in holders.items()
-            )
+            busy = "; ".join(f"GPU {gpu} with {', '.join(map(_told, of))}" for gpu, of in holders.items())
             log.info("%s (process %d) waits for %s", what, os.getpid(), busy)
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _lock_name(gpu: str, process: object, share: object) -> str:
-    """Name of the lock of a process that takes 1/`share` of a GPU; some names of parts of a GPU have slashes."""
-    return f"gpu-{gpu.replace('/', '_')}.{process}.{share}.lock"
+def _own_name() -> str:
+    """A name that no other claim has, also of a process with the same number in another container."""
+    return f"{os.getpid()}@{platform.node()}@{uuid4().hex}"
 
 
-def _holders(folder: Path, gpu: str) -> dict[int, Fraction]:
-    """Process → its part of a GPU, for the processes that hold a lock now; locks that others left are removed."""
+def _told(name: str) -> str:
+    """A claim, by its name, as the log tells of it."""
+    process, machine, _ = name.split("@")
+    return f"process {process} of {machine}"
+
+
+def _lock_name(gpu: str, claim: str, share: object) -> str:
+    """Name of the lock of a claim of 1/`share` of a GPU; some names of parts of a GPU have slashes."""
+    return f"gpu-{gpu.replace('/', '_')}#{claim}#{share}.lock"
+
+
+def _holders(folder: Path, gpu: str) -> dict[str, Fraction]:
+    """Claim → its part of a GPU, for the claims whose lock is held now; locks that others left are removed."""
     from filelock import FileLock, Timeout
 
     parts = {}
@@ -167,6 +178,6 @@ def _holders(folder: Path, gpu: str) -> dict[int, Fraction]:
             with FileLock(path, blocking=False):
                 path.unlink(missing_ok=True)
         except Timeout:
-            _, process, share, _ = path.name.rsplit(".", 3)
-            parts[int(process)] = Fraction(1, int(share))
+            _, claim, share = path.stem.split("#")
+            parts[claim] = Fraction(1, int(share))
     return parts

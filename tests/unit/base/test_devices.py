@@ -1,6 +1,7 @@
 """Jobs take GPUs from locks: real processes, and numbers of GPUs that need not be there."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,11 +33,11 @@ assert "torch" not in sys.modules
 class Job:
     """A process that wants a GPU."""
 
-    def __init__(self, folder, what, gpus, share=1):
+    def __init__(self, folder, what, gpus, share=1, container=()):
         self.log = folder / f"{what}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", JOB, what, gpus, str(share), str(folder)],
+                [*container, sys.executable, "-c", JOB, what, gpus, str(share), str(folder)],
                 cwd=Path(__file__).parents[3],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -66,8 +67,8 @@ class Job:
 def jobs(tmp_path):
     started = []
 
-    def start(what, gpus, share=1):
-        started.append(Job(tmp_path, what, gpus, share))
+    def start(what, gpus, **options):
+        started.append(Job(tmp_path, what, gpus, **options))
         return started[-1]
 
     yield start
@@ -113,6 +114,22 @@ def test_a_job_that_wants_a_gpu_for_itself_does_not_meet_one_that_shares(jobs):
     sharing.end()
     assert whole.gpu() == "0"
     assert f"GPU 0 with process {whole.process.pid}" in jobs("late", "0", share=4).waits()
+
+
+CONTAINER = ["unshare", "--user", "--pid", "--fork", "--kill-child"]
+
+
+@pytest.mark.skipif(
+    not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"], capture_output=True).returncode,
+    reason="needs unshare, and leave to make namespaces",
+)
+def test_processes_with_one_number_in_two_containers_take_different_gpus_and_wait_for_each_other(jobs):
+    first, second = (jobs(what, "0,1", container=CONTAINER) for what in ("first", "second"))
+    assert {first.gpu(), second.gpu()} == {"0", "1"}
+    third = jobs("third", "0,1", container=CONTAINER)
+    assert "third (process 1) waits for GPU 0 with process 1 of " in third.waits()
+    first.kill()
+    assert third.gpu()
 
 
 def test_a_claim_is_given_back_and_visibility_is_as_it_was(tmp_path, monkeypatch):
