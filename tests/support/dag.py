@@ -19,8 +19,8 @@ from vsepp.apps.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
-    "vsepp", "workflow", "params", "profiles", "Snakefile", "reports/templates", "dvc.yaml", ".dvc/config",
-    ".dvc/.gitignore", ".dvcignore", ".gitignore",
+    "vsepp", "workflow", "params", "profiles", "Snakefile", "reports/templates", "docs/results/mini", "dvc.yaml",
+    ".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore",
 )  # fmt: skip
 
 # A few pictures and one or two epochs: enough for every rule to do real work in seconds.
