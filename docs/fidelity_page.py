@@ -149,7 +149,7 @@ def _said(key: str) -> list[str]:
 def descriptions() -> dict[str, dict[str, str]]:
     """Declaration → key, also of its bases → string below the key. pydantic does not read them."""
     found: dict[str, dict[str, str]] = {}
-    for module in ("vsepp.base.spec", "vsepp.reporting.report_specs", "vsepp.pipeline.settings"):
+    for module in ("vsepp.base.spec", "vsepp.pipeline.settings"):
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
                 above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)

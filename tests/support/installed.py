@@ -73,7 +73,7 @@ def compute(options, losses):
     return {"at": options.at, "losses": len(losses)}
 
 def draw(figure, spec, options, material):
-    found = read_data(spec)
+    found = read_data(material)
     figure.subplots().plot([0], [found["at"]], marker="o")
     return Said(caption=[f"Losses: {found['losses']}, at {options.at}."])
 '''

@@ -12,8 +12,8 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.protocols import Evaluation
 from vsepp.evaluation.ranks import Ranks
+from vsepp.reporting.layout import TrainedSpec
 from vsepp.reporting.records import read_records
-from vsepp.reporting.report_specs import TrainedSpec
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {

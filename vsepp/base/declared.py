@@ -48,6 +48,10 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 PositiveFloats = Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
 Precision = Literal["fp32", "tf32", "bf16"]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
+"""Name of an entry of `params/`, which is part of names of files."""
+Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+"""What a paper calls data or an encoder; presets say what plays it."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -58,7 +62,10 @@ _OF_PYDANTIC = ("constrained-", "function-", "[key]")
 def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str, str]]:
     """Dotted key and explanation of each mistake that pydantic found in a declaration."""
     for detail in error.errors():
-        parts = [part for part in map(str, detail["loc"]) if not part.startswith(_OF_PYDANTIC)]
+        place = _untagged(declaration, detail["loc"])
+        if detail["type"].startswith("union_tag"):  # a kind that there is not, or none
+            place = (*place, detail["ctx"]["discriminator"].strip("'"))
+        parts = [part for part in map(str, place) if not part.startswith(_OF_PYDANTIC)]
         yield ".".join(parts), _explanation(detail, declaration)
 
 
@@ -66,8 +73,10 @@ def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         known = _keys_at(declaration, detail["loc"]) or []
         return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
-    if detail["type"] in ("missing", "missing_argument"):
+    if detail["type"] in ("missing", "missing_argument", "union_tag_not_found"):
         return "missing"
+    if detail["type"] == "union_tag_invalid":
+        return f"got {shortly(detail['ctx']['tag'])}; input should be {detail['ctx']['expected_tags']}"
     if detail["type"] == "value_error":  # a check of ours: its message says what it got
         return str(detail["ctx"]["error"])
     message = detail["msg"][0].lower() + detail["msg"][1:].replace("valid array", "valid list")
@@ -81,12 +90,38 @@ def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
             return sorted(fields)
         inner = fields.get(str(location[0]))
         return None if inner is None else _keys_at(inner, location[1:])
+    if kinds := _kinds(annotation):
+        return _keys_at(kinds[location[0]], location[1:]) if location[0] in kinds else None
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
         return _keys_at(arguments[1], location[1:])
     if typing.get_origin(annotation) in (list, tuple):
         return _keys_at(arguments[0], location[1:])
     return next((keys for argument in arguments if (keys := _keys_at(argument, location)) is not None), None)
+
+
+def _kinds(annotation: Any) -> dict[Any, Any]:
+    """Kind → declaration, of a tagged union; nothing of anything else."""
+    union, *notes = typing.get_args(annotation) or (None,)
+    tag = next((name for note in notes if isinstance(name := getattr(note, "discriminator", None), str)), "")
+    return {
+        typing.get_args(fields[tag])[0]: kind
+        for kind in typing.get_args(union)
+        if tag and (fields := fields_of(kind))
+    }
+
+
+def _untagged(annotation: Any, location: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A place without the kinds of tagged unions, which are no keys."""
+    if not location:
+        return ()
+    if (kinds := _kinds(annotation)) and location[0] in kinds:
+        return _untagged(kinds[location[0]], location[1:])
+    if (fields := fields_of(annotation)) is not None:
+        return (location[0], *_untagged(fields.get(str(location[0])), location[1:]))
+    if typing.get_origin(annotation) is dict:
+        return (location[0], *_untagged(typing.get_args(annotation)[1], location[1:]))
+    return location
 
 
 def fields_of(declaration: Any) -> dict[str, Any] | None:

@@ -611,7 +611,7 @@ def to_dict(spec: Any) -> Any:
             if not _has_default(f, getattr(spec, f.name))
         }
     if isinstance(spec, Mapping):
-        return {key: to_dict(item) for key, item in spec.items()}
+        return {str(key): to_dict(item) for key, item in spec.items()}
     if isinstance(spec, (list, tuple)):
         return [to_dict(item) for item in spec]
     return spec

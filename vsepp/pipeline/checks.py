@@ -14,8 +14,7 @@ from vsepp.models import tokens_of
 from vsepp.pipeline.files import Mistakes, Value
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
-from vsepp.pipeline.settings import RowKeys
-from vsepp.reporting.figures import kind_of
+from vsepp.reporting.entries import Row
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -273,17 +272,17 @@ def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
     for name, table in tables.tables.items():
         where = f"{file}: tables.{name}"
         for row in table.rows:
-            if isinstance(row, RowKeys):
+            if isinstance(row, Row):
                 yield from _unknown_runs(row.runs, where, runs, papers)
             elif paper.rows.get(row) == "trained" and row not in feeders:
                 yield where, f"row {row} is trained here, but no run feeds it"
-            published = row.row if isinstance(row, RowKeys) else row
+            published = row.row if isinstance(row, Row) else row
             if published is not None and published not in paper.rows:
                 yield where, f"row {published} is not in {paper.published}"
     for name, figure in tables.figures.items():
         where = f"{file}: figures.{name}"
         yield from _unknown_runs(figure.named, where, runs, papers)
-        if kind_of(figure.kind.name).runs == "rows":
+        if figure.of_kind.runs == "rows":
             yield from _unknown_labels(figure.labels, f"{where}.labels", paper)
     names = [*tables.tables, *tables.figures]
     for name in parameters.preset.tables.get(paper.name, []):

@@ -15,16 +15,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from vsepp.base.component_options import all_options, mistakes_in, resolved
 from vsepp.base.components import known as known_components
 from vsepp.base.components import module_name
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there
 from vsepp.base.spec import Component, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
 from vsepp.pipeline.checks import check
-from vsepp.pipeline.component_options import all_options, mistakes_in, resolved
 from vsepp.pipeline.files import Mistakes, Value, read_model, read_yaml, validate
 from vsepp.pipeline.papers import Paper, read_papers
-from vsepp.pipeline.parameters import Parameters
+from vsepp.pipeline.parameters import HARMLESS, Parameters
 from vsepp.pipeline.settings import (
     COMPONENTS,
     ComponentKeys,
@@ -39,19 +39,6 @@ from vsepp.pipeline.settings import (
 
 # These belong to the entry that names them; inheriting them would train or print a row twice.
 _NOT_INHERITED = ("base", "abstract", "ensemble", "feeds")
-HARMLESS = (
-    "preset",
-    "papers",
-    "fidelity",
-    "seeds",
-    "label",
-    "only",
-    "archives",
-    "serif",
-    "resources",
-    "sources",
-)
-"""Overriding these changes no result, so they need no label."""
 _WRITTEN = {
     "preset": "preset=flickr8k",
     "papers": "'papers=[vsepp,goal]'",

@@ -10,16 +10,15 @@ from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.pipeline.files import M, Mistakes, read_model
 from vsepp.pipeline.settings import (
     UNSET,
-    ClaimKeys,
-    ClaimsFile,
     PaperFidelity,
     PaperFidelityFile,
     ReleasedFile,
     ReleasedKeys,
     RunKeys,
     RunsFile,
-    TablesFile,
 )
+from vsepp.reporting.claims import Claim, ClaimsFile, Difference
+from vsepp.reporting.entries import TablesFile
 from vsepp.reporting.published import Published, read_published
 
 
@@ -39,7 +38,7 @@ class Paper:
     """Row of its published tables → `trained` or `quoted`."""
     released: dict[str, ReleasedKeys] = field(default_factory=dict)
     """Checkpoints of its authors."""
-    claims: dict[str, ClaimKeys] = field(default_factory=dict)
+    claims: dict[str, Claim] = field(default_factory=dict)
     """Claims that it makes about its runs; empty without a `claims.yaml`."""
 
     @property
@@ -118,11 +117,12 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
     released = _if_there(ReleasedFile, folder / "released.yaml", mistakes, "released")
     claims = _if_there(ClaimsFile, paper.claims_file, mistakes, "claims")
     for name, claim in claims.claims.items() if claims and published else ():
-        for metric in claim.published if claim.row else ():
-            if not published.get(("", claim.row or ""), {}).get(metric):
+        row = claim.row if isinstance(claim, Difference) else None
+        for metric in claim.published if row else ():
+            if not published.get(("", row or ""), {}).get(metric):
                 mistakes.add(
                     f"{paper.claims_file}: claims.{name}.row",
-                    f"{paper.published.name} prints no {metric} of a row {claim.row!r}",
+                    f"{paper.published.name} prints no {metric} of a row {row!r}",
                 )
     return replace(
         paper,

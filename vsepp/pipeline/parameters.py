@@ -14,6 +14,20 @@ from vsepp.pipeline.files import Mistakes, Value, read_model
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.settings import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, Settings
 
+HARMLESS = (
+    "preset",
+    "papers",
+    "fidelity",
+    "seeds",
+    "label",
+    "only",
+    "archives",
+    "serif",
+    "resources",
+    "sources",
+)
+"""Overriding these changes no result, so they need no label."""
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -39,6 +53,11 @@ class Parameters:
     def variant(self) -> str:
         """Name of the variant: the fidelity, or the user's label."""
         return self.settings.label or self.settings.fidelity
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """Values of the command line that change results."""
+        return {key: value for key, value in self.overrides.items() if key not in HARMLESS}
 
     @property
     def preset_file(self) -> Path:

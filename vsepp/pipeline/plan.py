@@ -127,6 +127,11 @@ class Plan:
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
     @property
+    def expected(self) -> Path:
+        """File of the expected values of this variant's scores, if there are any."""
+        return expected_of(self.parameters)
+
+    @property
     def study(self) -> Study:
         """Records of this variant's models."""
         return study_of_variant(self.parameters)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base import components
+from vsepp.base.component_options import resolved
 from vsepp.base.components import describe
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
@@ -39,17 +40,15 @@ from vsepp.base.spec import (
     shared_fields,
 )
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
-from vsepp.pipeline.component_options import resolved
 from vsepp.pipeline.files import Value
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
-from vsepp.pipeline.reports import report_spec
 from vsepp.pipeline.settings import ReleasedKeys
 from vsepp.pipeline.step import Artefact
 from vsepp.pipeline.steps import STEPS
-from vsepp.reporting.figures import kind_of
+from vsepp.reporting.layout import report_spec
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
@@ -290,10 +289,9 @@ class _Planner:
         """Enter the data that are computed for the figures of a paper's report."""
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
-            if keys and kind_of(keys.kind.name).is_computed:
-                spec = FigureDataSpec(
-                    resolved("figure", keys.kind), tuple(resolved("loss", loss) for loss in keys.losses)
-                )
+            if keys and keys.of_kind.is_computed:
+                losses = tuple(resolved("loss", loss) for loss in keys.losses)
+                spec = FigureDataSpec(resolved("figure", keys.kind), losses)
                 self._add("figure_data", spec, label=f"{paper.name}/{figure}")
 
     # --- Data ------------------------------------------------------------------------------------------------

@@ -8,30 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base import spec
-from vsepp.base.declared import STRICT, Count, Seed, SplitName
+from vsepp.base.component_options import component_of, mistakes_in
+from vsepp.base.declared import STRICT, Count, Name, Role, Seed, SplitName
 from vsepp.base.spec import Component, Mode
-from vsepp.evaluation.metric_list import COMPARED, SCORES
-from vsepp.pipeline.component_options import all_options, component_of, mistakes_in
-from vsepp.reporting.figures import SHARED, kind_of
-from vsepp.reporting.report_specs import (
-    AveragedMetric,
-    ClaimEntry,
-    Column,
-    FigureEntry,
-    PaperSpec,
-    Protocol,
-    TableEntry,
-)
+from vsepp.reporting.entries import Protocol
 
 Trainset = Literal["1C", "10C", "RC", "regions", "1C+rV", "10C+rV", "RC+rV", "regions+rV"]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
-Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 def _each_once(seeds: list[int]) -> list[int]:
@@ -81,12 +69,10 @@ COMPONENTS: dict[str, str] = {
 """Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
     ComponentKey = str  # text wherever it is not checked
-    Loss = Component
-    FigureKind = Component
     Reader = Component
 else:
     ComponentKey = Literal[tuple(COMPONENTS)]
-    Loss, FigureKind, Reader = map(component_of, ("loss", "figure", "reader"))
+    Reader = component_of("reader")
 Defaults = Annotated[
     dict[ComponentKey, dict[str, dict[str, Any]]],
     Field(description="key of a run → component → its options, in the runs that name it"),
@@ -319,202 +305,6 @@ class Settings(_Model):
     """Your own folder of raw files, searched before anything is downloaded."""
     serif: bool = False
     """Set figures in a serif font, like the paper."""
-
-
-class RowKeys(_Model):
-    """A row of this table only, or a published row filled by a shared run."""
-
-    run: str | Annotated[list[str], Field(min_length=1)]
-    """Id of a run; of several runs the row shows the one with the highest rsum on validation."""
-    protocol: Protocol
-    row: str | None = None
-    """The published row to compare with, if any."""
-    label: str | None = None
-    """Label of the row; by default made from the run."""
-
-    @property
-    def runs(self) -> tuple[str, ...]:
-        """The run, or all of which one is shown."""
-        return (self.run,) if isinstance(self.run, str) else tuple(self.run)
-
-
-class TableGroup(_Model):
-    """Rows of a table below one heading."""
-
-    heading: str
-    rows: Annotated[list[str | RowKeys], Field(min_length=1)]
-    """Published rows by number, or your own rows."""
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class TableKeys(TableEntry):
-    """One table of a `tables.yaml`."""
-
-    groups: Annotated[list[TableGroup], Field(min_length=1)]
-
-    @property
-    def rows(self) -> list[str | RowKeys]:
-        """Rows, group after group."""
-        return [row for group in self.groups for row in group.rows]
-
-
-def in_order(runs: list[str] | dict[int, str]) -> list[str]:
-    """Run ids as an entry lists them, or by size."""
-    return [runs[size] for size in sorted(runs)] if isinstance(runs, dict) else runs
-
-
-def sizes_of(runs: list[str] | dict[int, str]) -> tuple[int, ...]:
-    """Sizes that runs stand for, ascending; none where they are a list."""
-    return tuple(sorted(runs)) if isinstance(runs, dict) else ()
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class FigureKeys(FigureEntry):
-    """One figure of a `tables.yaml`."""
-
-    kind: FigureKind
-    """A module of vsepp.reporting.figures, with its options. The plot of all gaps needs no entry."""
-    runs: list[str] | dict[Count, str] = dataclasses.field(default_factory=list)
-    """Run ids. negative_set: size of the negative set → run id. examples: two run ids. differences: two run ids a label."""
-    losses: list[Loss] = dataclasses.field(default_factory=list)
-    """For constellations and weights: modules of vsepp.losses, with their options."""
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> FigureKeys:
-        name = self.kind.name
-        kind = kind_of(name)
-        given = {field.name for field in dataclasses.fields(self) if getattr(self, field.name)}
-        if extra := sorted(given - {*SHARED} - kind.needs - kind.takes):
-            raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
-        if missing := sorted(kind.needs - given - self.kind.options.keys()):
-            raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
-        known = COMPARED if kind.shows_training else SCORES
-        if unknown := [metric for metric in self.metrics if metric not in known]:
-            raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
-        if kind.most_metrics and len(self.metrics) > kind.most_metrics:
-            raise ValueError(
-                f"metrics: a figure of kind {name} shows {kind.most_metrics}, got {len(self.metrics)}"
-            )
-        if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
-            expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
-            raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
-        if kind.runs == "pair" and len(self.drawn) != 2:
-            raise ValueError(f"runs: a figure of kind {name} names two runs")
-        if kind.runs == "pairs" and len(self.drawn) != 2 * len(self.labels):
-            raise ValueError(
-                f"runs: a figure of kind {name} names two runs a label, got {len(self.drawn)} runs and "
-                f"{len(self.labels)} labels"
-            )
-        for loss in self.losses:
-            if missing := [key for key in kind.losses_need if key not in all_options("loss", loss)]:
-                raise ValueError(
-                    f"losses: loss {loss.name} has no option `{missing[0]}`, which a figure of kind {name} draws"
-                )
-        return self
-
-    @property
-    def drawn(self) -> list[str]:
-        """Run ids in the order of the labels, or of the sizes."""
-        return in_order(self.runs)
-
-    @property
-    def named(self) -> list[str]:
-        """All run ids, the baseline's too."""
-        return [*self.drawn, *([self.baseline] if self.baseline else [])]
-
-
-class TablesFile(_Model):
-    """A paper's `tables.yaml`."""
-
-    paper: PaperSpec
-    titles: dict[Role, str]
-    """Role → the paper's name."""
-    default_encoder: Role
-    """Encoder that row labels omit."""
-    columns: list[Column]
-    tables: dict[str, TableKeys]
-    figures: dict[str, FigureKeys]
-
-    @property
-    def own_rows(self) -> list[RowKeys]:
-        """Rows of all tables that are no published rows alone."""
-        rows = (row for table in self.tables.values() for row in table.rows)
-        return [row for row in rows if isinstance(row, RowKeys)]
-
-
-class _ClaimKind(NamedTuple):
-    """What a claim of a kind names beside its metrics; `vsepp.reporting.claims` judges each kind."""
-
-    needs: tuple[str, ...] = ("protocol",)
-    takes: tuple[str, ...] = ()
-    runs: int = 2
-    of_validation: bool = False
-
-
-_CURVES = _ClaimKind(needs=(), takes=("epochs",), of_validation=True)
-_CLAIMS = {
-    "difference": _ClaimKind(takes=("sign", "at_most", "row")),
-    "difference_of_differences": _ClaimKind(takes=("sign",), runs=4),
-    "no_difference": _ClaimKind(),
-    "best_value": _ClaimKind(needs=("protocol", "best"), of_validation=True),
-    "crossing": _CURVES,
-    "overfitting": _CURVES,
-    "start": _CURVES._replace(takes=("epochs", "sign")),
-}
-_OF_SOME_CLAIMS = {key for kind in _CLAIMS.values() for key in (*kind.needs, *kind.takes)}
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class ClaimKeys(ClaimEntry):
-    """One claim of a `claims.yaml`."""
-
-    runs: list[str] | dict[Count, str]
-    """Run ids, the claim's subject first: a, b or, for differences of differences, a, b, c, d; for best_value, size → run id."""
-    published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
-    """Metric → the paper's effect in points, or its epoch; null if the paper prints no number."""
-    row: str | None = None
-    """For a difference: the row of published.csv that one run is compared with."""
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> ClaimKeys:
-        kind = _CLAIMS[self.kind]
-        for field in dataclasses.fields(ClaimKeys):
-            given = getattr(self, field.name) != field.default
-            if given and field.name in _OF_SOME_CLAIMS - {*kind.needs, *kind.takes}:
-                raise ValueError(f"{field.name}: a claim of kind {self.kind} has none")
-            if not given and field.name in kind.needs:
-                raise ValueError(f"{field.name}: a claim of kind {self.kind} has one")
-        unknown = [metric for metric in self.published if metric not in COMPARED]
-        if unknown and kind.of_validation:
-            raise ValueError(
-                f"published: a claim of kind {self.kind} looks at validation, which has no {unknown[0]}; expected "
-                f"{', '.join(COMPARED)}"
-            )
-        if self.best:
-            sizes = self.runs if isinstance(self.runs, dict) else {}
-            inside = [size for size in sizes if self.best[0] <= size <= self.best[1]]
-            if not inside or len(inside) == len(sizes):
-                raise ValueError("runs: expected size → run, some between the sizes of `best` and some not")
-        elif not isinstance(self.runs, list) or len(self.runs) != (number := 1 if self.row else kind.runs):
-            raise ValueError(f"runs: expected {number} in this claim of kind {self.kind}")
-        compared = [self.named] if self.best else [self.named[:2], self.named[2:]]
-        for runs in compared:
-            if twice := next((run for run in runs if runs.count(run) > 1), None):
-                raise ValueError(f"runs: {twice} is compared with itself; name another run")
-        if self.named[:2] == self.named[2:]:
-            raise ValueError("runs: a difference is compared with itself; name other runs")
-        return self
-
-    @property
-    def named(self) -> list[str]:
-        """Run ids, by size where they have one."""
-        return in_order(self.runs)
-
-
-class ClaimsFile(_Model):
-    """A paper's `claims.yaml`: id → claim."""
-
-    claims: dict[Name, ClaimKeys]
 
 
 class RunsFile(_Model):

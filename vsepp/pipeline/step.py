@@ -103,7 +103,7 @@ class Artefact:
     folder: Path
     """Its folder, relative to the working folder."""
     spec: Any
-    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.base.spec` or `vsepp.reporting.report_specs`."""
+    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.base.spec` or `vsepp.reporting.layout`."""
     code: str
     """Digest of the computing modules."""
     inputs: Mapping[str, Path] = field(default_factory=dict)

@@ -18,10 +18,10 @@ from vsepp.base.progress import table
 from vsepp.evaluation import intervals
 from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.reporting import filters
+from vsepp.reporting.entries import TASKS
 from vsepp.reporting.groups import Standing, Told, standings, tell
 from vsepp.reporting.ranked import Source, read_models, seed_of
 from vsepp.reporting.records import AT_CHANCE, TEST_IMAGES, Ranked, image_values
-from vsepp.reporting.report_specs import TASKS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,13 @@ from matplotlib.figure import Figure
 
 from vsepp.base import components
 from vsepp.base.files import whole_file
-from vsepp.reporting import TEMPLATES, filters
+from vsepp.reporting import TEMPLATES, entries, filters
 from vsepp.reporting.claims import Verdict
-from vsepp.reporting.figures import kind_of
-from vsepp.reporting.gaps import draw_gaps, gaps_figure
+from vsepp.reporting.gaps import draw_gaps, metrics_of
+from vsepp.reporting.layout import ContextSpec, ReportSpec
 from vsepp.reporting.plots import INK, MUTED, PAGE, Material, Said, empty_panel
 from vsepp.reporting.published import Published
-from vsepp.reporting.records import Records, dirty_note, mark
-from vsepp.reporting.report_specs import ContextSpec, FigureSpec
+from vsepp.reporting.records import Records, best_of, dirty_note, mark
 
 STYLE = TEMPLATES / "figure.mplstyle"
 WIDTHS = {"column": 3.3, "page": 7.0}
@@ -44,30 +43,36 @@ _METADATA = {
 class Drawn:
     """A figure that was written."""
 
-    spec: FigureSpec
+    id: str
+    """The name of its files."""
+    title: str
     caption: str
     alt: str
     """What is shown, numbers included, for those who do not see it."""
     folder: Path
+    runs: tuple[str, ...] = ()
+    """All runs that it is about."""
 
     @property
     def inline(self) -> Markup:
         """Its SVG as part of a page."""
-        svg = (self.folder / f"{self.spec.id}.svg").read_text(encoding="utf-8")
-        return themed(svg, self.spec.id, filters.numbered(self.spec.id) or self.spec.title, self.alt)
+        svg = (self.folder / f"{self.id}.svg").read_text(encoding="utf-8")
+        return themed(svg, self.id, filters.numbered(self.id) or self.title, self.alt)
 
 
 def write_figure(
-    spec: FigureSpec, context: ContextSpec, records: Records, folder: Path, published: Published | None = None
+    name: str, spec: entries.Figure, report: ReportSpec, records: Records, folder: Path, published: Published
 ) -> Drawn:
     """Draw a figure as PNG, SVG and PDF. Equal inputs give equal bytes.
 
     Parameters
     ----------
+    name
+        Its id.
     spec
         What is drawn. Runs without records were not run: they are left out and named in the caption.
-    context
-        What the caption says about the data.
+    report
+        What is known of its runs and of its data.
     records
         Records of each model.
     folder
@@ -80,20 +85,27 @@ def write_figure(
     VseppError
         When a history lacks a metric, and as in `scores`.
     """
-    kind, material = kind_of(spec.kind.name), Material(context, records, published or {})
-    runs = [run for run in (*spec.runs, spec.baseline) if run is not None]
+    kind, runs = spec.of_kind, spec.drawn
+    if kind.runs == "rows":
+        runs = tuple(best_of(report.feeding(report.labelled[label]), records) for label in spec.labels)
+    material = Material(report, records, published, runs, report.data.get(name, ""))
+    named = (*runs, *([spec.baseline] if spec.baseline else []))
 
     def draw(figure: Figure) -> Said:
-        if (kind.runs and not material.shown(runs)) or (kind.is_computed and not spec.data):
+        shown = material.shown(spec.baseline)
+        if (kind.runs and not shown) or (kind.is_computed and not material.folder):
             empty_panel(figure.subplots(), "not run")
             said = Said()
         else:
             options = components.options("figure", spec.kind)
             said = components.load("figure", spec.kind.name).draw(figure, spec, options, material)
-        said.caption += _about_runs(runs, material.shown(runs), kind.shows_training)
+        said.caption += _about_runs(named, shown, kind.shows_training)
         return said
 
-    return _write(spec, context, folder, kind.height, draw)
+    drawn = _write(name, spec.title, (WIDTHS[spec.width], kind.height), report.context, folder, draw)
+    swaps = [f"Data: {swap}." for swap in report.context.swaps([spec.dataset] if spec.dataset else [])]
+    caption = " ".join(filter(None, [spec.caption, drawn.caption, *swaps]))
+    return replace(drawn, caption=caption, runs=named)
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -111,37 +123,38 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
     if not gaps:
         return None
-    spec = gaps_figure(gaps)
-    return _write(spec, context, folder, 3, lambda figure: draw_gaps(figure, spec, gaps, context))
+    metrics, size = metrics_of(gaps), (WIDTHS["page"], 3.0)
+    title = "Gaps between the runs that claims compare"
+    drawn = _write(
+        "gaps", title, size, context, folder, lambda figure: draw_gaps(figure, metrics, gaps, context)
+    )
+    caption = "The first run of each pair minus the second, on the test images, in points."
+    return replace(drawn, caption=" ".join(filter(None, [caption, drawn.caption])))
 
 
 def _write(
-    spec: FigureSpec,
+    name: str,
+    title: str,
+    inches: tuple[float, float],
     context: ContextSpec,
     folder: Path,
-    height: float,
     draw: Callable[[Figure], Said],
 ) -> Drawn:
-    """Draw a figure, in type like the paper's where the context asks for it, and write all formats.
-
-    The caption ends with the data that stand in for the paper's.
-    """
-    files = [folder / f"{spec.id}.{suffix}" for suffix in _METADATA]
+    """Draw a figure, in type like the paper's where the context asks for it, and write all formats."""
+    files = [folder / f"{name}.{suffix}" for suffix in _METADATA]
     with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
         matplotlib.rcParams.update(_SERIF if context.serif else {})
         # A caption may hold characters that no font of ours has: an empty box stands for each.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure = Figure(figsize=(WIDTHS[spec.width], height), layout="constrained")
+        figure = Figure(figsize=inches, layout="constrained")
         said = draw(figure)
         for file in files:
             with whole_file(file) as partial:
                 figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
-    swaps = [f"Data: {swap}." for swap in context.swaps([spec.dataset] if spec.dataset else [])]
-    caption = " ".join(filter(None, [spec.caption, *said.caption, *swaps]))
-    alt = " ".join([spec.title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(spec, caption, alt, folder)
+    alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
+    return Drawn(name, title, " ".join(filter(None, said.caption)), alt, folder)
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:

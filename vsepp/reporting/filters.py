@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.reporting.report_specs import TASKS
+from vsepp.reporting.entries import TASKS
 
 if TYPE_CHECKING:
     from vsepp.evaluation.intervals import Interval

@@ -14,12 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from vsepp.base.spec import Component
 from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.reporting import filters
 from vsepp.reporting.claims import FAILED, NOT_RUN, Verdict
+from vsepp.reporting.layout import ContextSpec
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, THEIRS, Said, metric_text
-from vsepp.reporting.report_specs import ContextSpec, FigureSpec
 
 _DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
 _LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}
@@ -32,22 +31,14 @@ Row = tuple[str, Mapping[str, Verdict]]
 """A claim's name, and metric → verdict on the gap between its two runs; or a heading, which has no verdicts."""
 
 
-def gaps_figure(gaps: Iterable[Verdict]) -> FigureSpec:
-    """The figure of all verdicts on a gap."""
-    metrics = {gap.spec.metric for gap in gaps}
-    return FigureSpec(
-        id="gaps",
-        kind=Component("gaps"),
-        title="Gaps between the runs that claims compare",
-        caption="The first run of each pair minus the second, on the test images, in points.",
-        metrics=tuple(sorted(metrics, key=AVERAGED.index)),
-        width="page",
-    )
+def metrics_of(gaps: Iterable[Verdict]) -> tuple[str, ...]:
+    """Metrics of verdicts on gaps, a panel each."""
+    return tuple(sorted({gap.metric for gap in gaps}, key=AVERAGED.index))
 
 
 def draw_gaps(
     figure: Figure,
-    spec: FigureSpec,
+    metrics: Sequence[str],
     gaps: Sequence[Verdict],
     context: ContextSpec,
     names: Mapping[tuple[str, ...], str] | None = None,
@@ -56,19 +47,19 @@ def draw_gaps(
 
     Parameters
     ----------
-    figure, spec, gaps, context
+    figure, metrics, gaps, context
         Where to draw, which metrics, the verdicts to draw, and what the data are called.
     names
         Pair of runs → name of its row, instead of the claim's sentence.
     """
     names = names or {}
     rows, several = _rows(gaps, context, names), any(gap.seeds > 1 for gap in gaps)
-    reach = _reach_of_each(spec.metrics, gaps)
+    reach = _reach_of_each(metrics, gaps)
     heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
     places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
     figure.set_size_inches(figure.get_size_inches()[0], 0.75 + 0.165 * sum(heights))
-    axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=True)[0]
-    for axis, metric in zip(axes, spec.metrics, strict=True):
+    axes = figure.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for axis, metric in zip(axes, metrics, strict=True):
         _panel(axis, metric, rows, places, reach[metric])
     first = axes[0]
     first.set_yticks(places, [label for label, _ in rows], fontsize=5.8)
@@ -78,11 +69,9 @@ def draw_gaps(
     _legend(figure, several)
     said = _described(gaps, reach, several)
     for gap in gaps:
-        paper = "" if gap.spec.published is None else f", the paper's {gap.spec.published:+.1f}"
-        runs = " − ".join(gap.spec.runs)
-        said.alt.append(
-            f"{_name(gap, names)}, {metric_text(gap.spec.metric)} ({runs}): {_number(gap)}{paper}."
-        )
+        paper = "" if gap.published is None else f", the paper's {gap.published:+.1f}"
+        runs = " − ".join(gap.spec.named)
+        said.alt.append(f"{_name(gap, names)}, {metric_text(gap.metric)} ({runs}): {_number(gap)}{paper}.")
     return said
 
 
@@ -90,8 +79,8 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[st
     """Claims below headings of the data of their runs; two claims of one name about one pair of runs share a row."""
     by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
-        claims = by_role.setdefault(gap.spec.roles[0], {})
-        claims.setdefault((_name(gap, names), *gap.spec.runs), {})[gap.spec.metric] = gap
+        claims = by_role.setdefault(gap.roles[0], {})
+        claims.setdefault((_name(gap, names), *gap.spec.named), {})[gap.metric] = gap
     rows: list[Row] = []
     for role, claims in by_role.items():
         rows.append((context.here(role), {}))
@@ -100,7 +89,7 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[st
 
 
 def _name(gap: Verdict, names: Mapping[tuple[str, ...], str]) -> str:
-    return names.get(gap.spec.runs) or claim_name(gap)
+    return names.get(gap.spec.named) or claim_name(gap)
 
 
 def claim_name(gap: Verdict) -> str:
@@ -111,7 +100,7 @@ def claim_name(gap: Verdict) -> str:
 def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
     """Metric → how far from zero its panel goes: the same for all recalls, another for rsum, their sum."""
     return {
-        metric: _reach([gap for gap in gaps if (gap.spec.metric == "rsum") == (metric == "rsum")])
+        metric: _reach([gap for gap in gaps if (gap.metric == "rsum") == (metric == "rsum")])
         for metric in metrics
     }
 
@@ -119,7 +108,7 @@ def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str,
 def _reach(gaps: Sequence[Verdict]) -> float:
     """How far from zero is shown: as far as the paper's gaps and our intervals reach, but at most twice the paper's largest gap
     or, where the paper prints none, twice the median reach of our intervals."""
-    printed = [abs(gap.spec.published) for gap in gaps if gap.spec.published is not None]
+    printed = [abs(gap.published) for gap in gaps if gap.published is not None]
     ours = [max(abs(gap.images.low), abs(gap.images.high)) for gap in gaps if gap.images]
     widest = max([*printed, *ours], default=1.0)
     return min(widest, 2 * (max(printed) if printed else median(ours or [widest])))
@@ -133,8 +122,8 @@ def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float]
             continue
         gap = by_metric[metric]
         axis.axhline(place, color=MUTED, linewidth=0.3, alpha=0.5, zorder=0)
-        if gap.spec.published is not None:
-            axis.plot(gap.spec.published, place, **_PAPERS, markerfacecolor="none", zorder=5)
+        if gap.published is not None:
+            axis.plot(gap.published, place, **_PAPERS, markerfacecolor="none", zorder=5)
         if points := _points(gap):
             _draw_ours(axis, gap, points, place, reach)
         axis.text(
@@ -190,7 +179,7 @@ def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: boo
     if any(map(_points, gaps)):
         wide = "the wider of both" if several else "over the test images; one seed"
         said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
-    if any(abs(point) > reach[gap.spec.metric] for gap in gaps for point in _points(gap)):
+    if any(abs(point) > reach[gap.metric] for gap in gaps for point in _points(gap)):
         said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):

@@ -20,12 +20,12 @@ from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
 from vsepp.reporting.expected import counted, read_expected, states_of
+from vsepp.reporting.layout import ReportSpec
 from vsepp.reporting.measured import judge
 from vsepp.reporting.published import read_published
 from vsepp.reporting.records import MadeBy, Record, Records, command, read_records
-from vsepp.reporting.report_specs import ReportSpec
 from vsepp.reporting.runs import run_page
-from vsepp.reporting.tables import build_table, choose, flat_rows, page_layout, tex_layout
+from vsepp.reporting.tables import build_table, flat_rows, page_layout, tex_layout
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -66,12 +66,12 @@ def write_report(
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
     published, records = read_published(Path(spec.published)), read_records(spec.models)
-    spec = choose(spec, records)
-    verdicts = judge(spec.claims, context, records)
-    tables = [build_table(table, context, published, records) for table in spec.tables]
+    verdicts = judge(spec.claims, spec, records, published)
+    tables = [build_table(name, table, spec, published, records) for name, table in spec.tables]
     scores = counted(states_of(read_expected(Path(spec.expected)), records)) if spec.expected else ""
     figures = [
-        write_figure(figure, context, records, folder / "figures", published) for figure in spec.figures
+        write_figure(name, figure, spec, records, folder / "figures", published)
+        for name, figure in spec.figures
     ]
     if gaps := write_gaps(verdicts, context, folder / "figures"):
         figures.insert(0, gaps)
@@ -84,7 +84,7 @@ def write_report(
     }
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
-        name = f"tables/{table.spec.id}"
+        name = f"tables/{table.id}"
         rows = flat_rows(table, context)
         write_text(folder / f"{name}.csv", csv_text(list(rows[0]), rows))
         write_page(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
@@ -131,13 +131,13 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
         claim, images, seeds = verdict.spec, verdict.images, verdict.over_seeds
         rows.append(
             {
-                "claim": claim.id,
+                "claim": verdict.id,
                 "kind": claim.kind,
-                "runs": " ".join(claim.runs),
-                "metric": claim.metric,
+                "runs": " ".join(claim.named),
+                "metric": verdict.metric,
                 "protocol": claim.protocol,
                 "of_the_paper": int(bool(claim.place)),
-                "paper": claim.published,
+                "paper": verdict.published,
                 "paper_sd": verdict.paper_sd,
                 "ours": verdict.value,
                 "images_low": images and images.low,

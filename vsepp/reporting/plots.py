@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 
 from vsepp.base.manifest import require_intact
 from vsepp.reporting import filters
+from vsepp.reporting.entries import TASKS
+from vsepp.reporting.layout import ContextSpec, ReportSpec
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import Records
-from vsepp.reporting.report_specs import TASKS, ContextSpec, FigureSpec
 
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of its background, and of asides; a page replaces them by its own."""
@@ -26,15 +27,25 @@ THEIRS, OURS = "C0", "C1"
 
 @dataclass(frozen=True)
 class Material:
-    """What figures are drawn from."""
+    """What a figure is drawn from."""
 
-    context: ContextSpec
+    report: ReportSpec
     records: Records
-    published: Published = field(default_factory=dict)
+    published: Published
+    runs: tuple[str, ...] = ()
+    """Runs that it shows, in the order of its labels or sizes."""
+    folder: str = ""
+    """Folder of what a step computed for it; empty where there is none, or where it was not run."""
 
-    def shown(self, runs: Iterable[str | None]) -> Records:
-        """Records of `runs`, without the runs that were not run."""
-        return {run: self.records[run] for run in runs if run is not None and run in self.records}
+    @property
+    def context(self) -> ContextSpec:
+        """What all captions of the report share."""
+        return self.report.context
+
+    def shown(self, *more: str | None) -> Records:
+        """Records of its runs, and of more, without the runs that were not run."""
+        wanted = (*self.runs, *more)
+        return {run: self.records[run] for run in wanted if run is not None and run in self.records}
 
 
 @dataclass
@@ -59,10 +70,10 @@ def empty_panel(axis: Axes, why: str) -> None:
     axis.text(0.5, 0.5, why, transform=axis.transAxes, ha="center", va="center", fontsize=11)
 
 
-def read_data(spec: FigureSpec) -> Any:
+def read_data(material: Material) -> Any:
     """What a step computed for a figure."""
-    require_intact(Path(spec.data), "data.json")
-    return json.loads((Path(spec.data) / "data.json").read_text(encoding="utf-8"))
+    require_intact(Path(material.folder), "data.json")
+    return json.loads((Path(material.folder) / "data.json").read_text(encoding="utf-8"))
 
 
 def legend(figure: Figure, axis: Axes) -> None:

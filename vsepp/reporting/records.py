@@ -19,7 +19,7 @@ from vsepp.base.places import PULL
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.reporting import filters
-from vsepp.reporting.report_specs import ContextSpec, TrainedSpec
+from vsepp.reporting.layout import ContextSpec, TrainedSpec
 from vsepp.reporting.studies import METRICS_FILE, Kept, read_results, study_of
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")
@@ -145,6 +145,19 @@ def of_shared_seeds(models: Records) -> dict[str, Sequence[Record]]:
         name: [record for record in records if not seeds or record.spec.seed in seeds]
         for name, records in models.items()
     }
+
+
+def best_of(runs: Sequence[str], records: Records) -> str:
+    """The run with the highest rsum on validation, averaged over the seeds that all have; the first where none was run.
+
+    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
+    """
+    there = of_shared_seeds({run: records[run] for run in runs if run in records})
+
+    def level(run: str) -> float:
+        return float(np.mean([max(read_history(record, "rsum").values()) for record in there[run]]))
+
+    return max(there, key=level, default=runs[0]) if len(runs) > 1 else runs[0]
 
 
 def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:

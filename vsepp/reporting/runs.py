@@ -20,6 +20,7 @@ from vsepp.reporting import filters
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.claims import Verdict, of_the_paper
 from vsepp.reporting.drawing import STYLE, themed
+from vsepp.reporting.entries import DIRECTIONS
 from vsepp.reporting.plots import looks
 from vsepp.reporting.records import (
     MadeBy,
@@ -31,7 +32,6 @@ from vsepp.reporting.records import (
     read_ranks,
     trouble_of,
 )
-from vsepp.reporting.report_specs import DIRECTIONS
 from vsepp.reporting.tables import Table
 
 _EXAMPLES = 3
@@ -74,8 +74,8 @@ def run_page(
     """
     first = records[0]
     manifest, trained = first.kept.evaluated, first.spec.trained
-    rows = (row.spec for table in tables for row in table.rows)
-    about = [verdict for verdict in verdicts if model in verdict.spec.runs]
+    rows = (row for table in tables for row in table.rows)
+    about = [verdict for verdict in verdicts if model in verdict.spec.named]
     made_by = dict.fromkeys(maker for record in records for maker in by_other_code(record, other_code))
     with matplotlib.rc_context(fname=STYLE):
         curves = _curves(records) if len(first.epochs) > 1 else Markup("")
@@ -89,7 +89,7 @@ def run_page(
         "reranked": {protocol: filters.reranked(scores) for protocol, scores in first.metrics.items()},
         "trouble": trouble_of(records),
         "claims": of_the_paper(about),
-        "rows": list(dict.fromkeys(row.row for row in rows if model in (row.run, row.released))),
+        "rows": list(dict.fromkeys(row.id for row in rows if model in row.models)),
         "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
         # What the first seed was made from.
         "ancestors": ancestors_of(manifest),

@@ -12,8 +12,8 @@ from typing import Any
 from vsepp.base.errors import as_started
 from vsepp.reporting import filters
 from vsepp.reporting.claims import OUTCOMES, Verdict, counts, of_the_paper
+from vsepp.reporting.layout import ContextSpec
 from vsepp.reporting.records import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble
-from vsepp.reporting.report_specs import ContextSpec
 from vsepp.reporting.tables import Table
 
 
@@ -48,7 +48,7 @@ def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
     if all(verdict.own for verdict in judged):
         said = f"{what} the paper’s data and encoders"
     else:
-        roles = dict.fromkeys(role for verdict in judged for role in verdict.spec.roles)
+        roles = dict.fromkeys(role for verdict in judged for role in verdict.roles)
         here = filters.listing(dict.fromkeys(context.here(role) for role in roles))
         said = f"{what} {here}"
         if not context.data_note:  # else the page says it above
@@ -99,7 +99,7 @@ def headline(
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
     if bad := troubles(records):
         lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
-    rows = {row.spec.row: row for table in tables for row in table.rows}.values()
+    rows = {row.id: row for table in tables for row in table.rows}.values()
     if missing := sum(row.status == "not run" for row in rows):
         lines += [
             "",

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError
-from vsepp.reporting import filters
-from vsepp.reporting.figures import kind_of
+from vsepp.reporting import entries, filters
+from vsepp.reporting.layout import ContextSpec, Feed, ReportSpec
 from vsepp.reporting.published import Published
 from vsepp.reporting.records import (
     Record,
     Records,
+    best_of,
     dirty_note,
     dirty_steps,
     mark,
-    of_shared_seeds,
-    read_history,
     score,
     scores,
     trouble_of,
 )
-from vsepp.reporting.report_specs import ContextSpec, FigureSpec, ReportSpec, RowSpec, TableSpec
 
 _COLUMNS = (
     ("paper", "paper", "value"),
@@ -58,7 +56,10 @@ class Cell:
 class Row:
     """One row: what was trained or quoted, and its cells."""
 
-    spec: RowSpec
+    id: str
+    """Its number in published.csv; of a row of one's own its run, or its label where it has several."""
+    run: str
+    """The run that feeds it, run or not; empty where none does."""
     facts: dict[str, str]
     """Columns of published.csv: `kind` (`trained`, `quoted`, or `own` where no paper has the row), `system`, `encoder` ...,
     with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them, and `at`,
@@ -84,6 +85,16 @@ class Row:
         return "run" if self.ours else "not run"
 
     @property
+    def own(self) -> bool:
+        """Whether no paper has it."""
+        return self.facts["kind"] == "own"
+
+    @property
+    def models(self) -> set[str]:
+        """Models whose numbers it shows."""
+        return {record.spec.model for record in (*self.ours, *self.released)}
+
+    @property
     def sign(self) -> str:
         """What `vsepp.reporting.records.mark` puts at the row's numbers."""
         return mark([*self.ours, *self.released])
@@ -103,7 +114,7 @@ class Group:
         for row in self.rows:
             if row.ours:
                 images = _test_images(row.ours[0], row.facts["protocol"])
-                rows.setdefault(images, []).append(row.facts["label"] if row.spec.own else row.spec.row)
+                rows.setdefault(images, []).append(row.facts["label"] if row.own else row.id)
         usual = max(rows, key=lambda images: len(rows[images]), default="")
         others = [
             f"{'row' if len(names) == 1 else 'rows'} {filters.listing(names)}: {images}"
@@ -117,7 +128,9 @@ class Group:
 class Table:
     """A table, ready to be written."""
 
-    spec: TableSpec
+    id: str
+    """The name of its files."""
+    spec: entries.Table
     groups: tuple[Group, ...]
     notes: tuple[tuple[str, str], ...]
     """Letter or sign → text."""
@@ -136,66 +149,27 @@ class Table:
     @property
     def published(self) -> bool:
         """Whether a paper has any of its rows."""
-        return any(row.facts["kind"] != "own" for row in self.rows)
-
-
-def choose(spec: ReportSpec, records: Records) -> ReportSpec:
-    """Let one run of each row that has several feed it, and stand for it in figures: the one with the highest rsum on validation,
-    averaged over the seeds.
-
-    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
-    """
-    rows = [row for table in spec.tables for group in table.groups for row in group.rows]
-    best = {row.run: run for row in rows if row.run and (run := _best(row.among, records))}
-
-    def chosen(row: RowSpec) -> RowSpec:
-        if not row.among or row.run not in best:
-            return row
-        run = best[row.run]
-        own = {**row.own, "label": f"{row.own['label']} ({run})"} if "label" in row.own else row.own
-        return replace(row, run=run, own=own)
-
-    def with_chosen_rows(table: TableSpec) -> TableSpec:
-        groups = (replace(group, rows=tuple(map(chosen, group.rows))) for group in table.groups)
-        return replace(table, groups=tuple(groups))
-
-    def with_chosen_runs(figure: FigureSpec) -> FigureSpec:
-        if kind_of(figure.kind.name).runs != "rows":
-            return figure
-        return replace(figure, runs=tuple(best.get(run, run) for run in figure.runs))
-
-    tables, figures = map(with_chosen_rows, spec.tables), map(with_chosen_runs, spec.figures)
-    return replace(spec, tables=tuple(tables), figures=tuple(figures))
-
-
-def _best(runs: Sequence[str], records: Records) -> str:
-    """The run with the best validation; empty where none was run."""
-    there = of_shared_seeds({run: records[run] for run in runs if run in records})
-
-    def level(run: str) -> float:
-        return float(np.mean([max(read_history(record, "rsum").values()) for record in there[run]]))
-
-    return max(there, key=level, default="")
+        return any(not row.own for row in self.rows)
 
 
 def build_table(
-    spec: TableSpec,
-    context: ContextSpec,
-    published: Published,
-    records: Records,
+    name: str, spec: entries.Table, report: ReportSpec, published: Published, records: Records
 ) -> Table:
     """Put the paper's numbers and ours beside each other.
 
     Parameters
     ----------
+    name
+        Its id.
     spec
-        Rows in order, with the runs that feed them.
-    context
-        What the captions say about the data.
+        Rows in order.
+    report
+        The runs that feed published rows, and what is known of runs and data.
     published
         The paper's rows.
     records
-        Records of each model. A row whose run has no records was not run.
+        Records of each model. A row whose run has no records was not run; of several runs, the one with the highest rsum on
+        validation stands for the row.
 
     Returns
     -------
@@ -212,35 +186,64 @@ def build_table(
     groups = []
     for group in spec.groups:
         rows = []
-        for row_spec in group.rows:
-            facts = _facts(spec, row_spec, context, published)
-            letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
-            rows.append(_row(spec, row_spec, facts, letter, records, context))
-            if letter:
-                notes.append((letter, facts["note"]))
+        for entry in group.rows:
+            rows.append(_row(name, spec, entry, report, published, records, notes))
         _compare(spec, rows)
         groups.append(Group(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
     if note := dirty_note([record for row in rows for record in (*row.ours, *row.released)]):
         notes.append((filters.MARK, note))
-    return Table(spec, tuple(groups), tuple(notes), _caption(spec, context, rows))
+    return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
 
 
-def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Published) -> dict[str, str]:
-    """What published.csv says of a row, its numbers included, or what the spec says of a row that no paper has."""
-    facts = published.get((spec.id, row.row)) or published.get(("", row.row))
-    if row.own:
-        absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
-        facts = {**absent, "kind": "own", "protocol": row.protocol or "", **row.own}
-    elif facts is None:
-        raise VseppError(f"{spec.id}: row {row.row} is not in published.csv")
-    elif (row.run or row.released) and facts["kind"] == "quoted":
-        raise VseppError(f"{spec.id}, row {row.row}: it is quoted from the paper, but run {row.run} feeds it")
-    elif row.protocol is not None and row.protocol != facts["protocol"]:
+def _fed(
+    entry: str | entries.Row, report: ReportSpec, records: Records
+) -> tuple[str, Feed, Mapping[str, str]]:
+    """Id of a row, what fills it, and what stands in the place of published.csv where no paper has the row."""
+    if isinstance(entry, str):
+        return entry, report.feeds.get(entry, Feed()), {}
+    runs = report.feeding(entry)
+    feed = Feed(best_of(runs, records) if runs else None, entry.protocol)
+    if entry.row is not None:
+        return entry.row, feed, {}
+    several, own = len(entry.runs) > 1, dict(report.runs[entry.runs[0]])
+    if entry.label:
+        own["label"] = f"{entry.label} ({feed.run})" if several and feed.run in records else entry.label
+    return entry.label if several and entry.label else entry.runs[0], feed, own
+
+
+def _facts(table: str, row: str, feed: Feed, published: Published) -> dict[str, str]:
+    """What published.csv says of a row, its numbers included."""
+    facts = published.get((table, row)) or published.get(("", row))
+    if facts is None:
+        raise VseppError(f"{table}: row {row} is not in published.csv")
+    if (feed.run or feed.released) and facts["kind"] == "quoted":
+        raise VseppError(f"{table}, row {row}: it is quoted from the paper, but run {feed.run} feeds it")
+    if feed.protocol is not None and feed.protocol != facts["protocol"]:
         raise VseppError(
-            f"{spec.id}, row {row.row}: run {row.run} feeds it under protocol {row.protocol}, but the "
+            f"{table}, row {row}: run {feed.run} feeds it under protocol {feed.protocol}, but the "
             f"paper's numbers are {facts['protocol']}; correct `feeds` of the run"
         )
+    return dict(facts)
+
+
+def _row(
+    table: str,
+    spec: entries.Table,
+    entry: str | entries.Row,
+    report: ReportSpec,
+    published: Published,
+    records: Records,
+    notes: list[tuple[str, str]],
+) -> Row:
+    """A row; its note, if it has one, is added to `notes`."""
+    context = report.context
+    row, feed, own = _fed(entry, report, records)
+    if own:
+        absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
+        facts = {**absent, "kind": "own", "protocol": feed.protocol or "", **own}
+    else:
+        facts = _facts(table, row, feed, published)
     # The paper's way: the usual encoder goes unnamed, `VSE++ (ResNet152, fine-tuned)`.
     parts = [] if facts["encoder"] in ("", context.default_encoder) else [context.in_paper(facts["encoder"])]
     parts += ["fine-tuned"] if facts["finetuned"] == "yes" else []
@@ -248,33 +251,24 @@ def _facts(spec: TableSpec, row: RowSpec, context: ContextSpec, published: Publi
     # A note that starts with a metric's name and a colon (`i2t_r10: ...`) stands at that cell, any other at the row.
     at, _, text = facts["note"].partition(":")
     note = {"at": at, "note": text.strip()} if at in spec.cells else {"at": ""}
-    return {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
-
-
-def _row(
-    spec: TableSpec, row: RowSpec, facts: dict[str, str], mark: str, records: Records, context: ContextSpec
-) -> Row:
-    ours, released = records.get(row.run or "", []), records.get(row.released or "", [])
+    facts = {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
+    letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
+    if letter:
+        notes.append((letter, facts["note"]))
+    ours, released = records.get(feed.run or "", []), records.get(feed.released or "", [])
     protocol, made = facts["protocol"], ""
     scores([*ours, *released], protocol)  # refuses what cannot stand in one row
     if ours:
         made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
         if any(record.spec.study for record in ours):  # kept records may come from any commit
             made += f", trained at {_commits(ours)}"
-    return Row(
-        row,
-        facts,
-        {
-            "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
-            "paper": {name: _printed(facts, name, mark) for name in spec.cells},
-            "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
-        },
-        "" if facts["at"] else mark,
-        ours,
-        released,
-        made,
-        trouble_of(ours, protocol),
-    )
+    cells = {
+        "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
+        "paper": {name: _printed(facts, name, letter) for name in spec.cells},
+        "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
+    }
+    mark, trouble = "" if facts["at"] else letter, trouble_of(ours, protocol)
+    return Row(row, feed.run or "", facts, cells, mark, ours, released, made, trouble)
 
 
 def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
@@ -291,7 +285,7 @@ def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
     return Cell(value, sd, mark if facts["at"] == name else "")
 
 
-def _compare(spec: TableSpec, rows: Sequence[Row]) -> None:
+def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
     """Mark the best of each column of a group, from each source, and tint all; name single folds beside means over five."""
     for source in ("ours", "paper"):
         sound = [row for row in rows if source == "paper" or not row.trouble]
@@ -330,7 +324,7 @@ def _test_images(record: Record, protocol: str) -> str:
     return f"{ranked} ({again})" if again else ranked
 
 
-def _caption(spec: TableSpec, context: ContextSpec, rows: Sequence[Row]) -> str:
+def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[Row]) -> str:
     """Caption, what plays the paper's roles here, and what was not run."""
     trained = [row for row in rows if row.status != "quoted"]
     parts = [spec.caption]
@@ -356,9 +350,9 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
             facts = row.facts
             metrics = row.ours[0].metrics[facts["protocol"]] if row.ours else {}
             values = {
-                "table": filters.numbered(table.spec.id).partition(" ")[2] or table.spec.id,
+                "table": filters.numbered(table.id).partition(" ")[2] or table.id,
                 "group": group.heading,
-                "row": row.spec.row,
+                "row": row.id,
                 "kind": facts["kind"],
                 "status": row.status,
                 "trouble": row.trouble,
@@ -367,7 +361,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "finetuned": facts["finetuned"],
                 "trainset": facts["trainset"],
                 "protocol": facts["protocol"],
-                "run": row.spec.run or "",
+                "run": row.run,
                 "ours_dataset": context.here(facts["dataset"]) if row.ours else "",
                 "ours_encoder": context.here(facts["encoder"]) if row.ours else "",
                 "ours_fold_size": metrics.get("fold_size"),

@@ -478,10 +478,9 @@ def test_a_combination_of_goal_on_vse_infinity_begins_with_all_negatives(params)
 
 def test_pictures_of_a_figure_are_shown_where_the_data_allow_it():
     def photographs(preset):
-        figures = plan(preset=preset).table["report", "vsepp"].spec.figures
-        return {figure.photographs for figure in figures if figure.kind.name == "examples"}
+        return set(plan(preset=preset).table["report", "vsepp"].spec.photographs)
 
-    assert photographs("mini") == {True} and photographs("paper") == {False}
+    assert photographs("mini") == {"coco", "flickr"} and photographs("paper") == set()
 
 
 def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():

@@ -11,9 +11,10 @@ from reported import I2T, Models
 from vsepp.evaluation import intervals
 from vsepp.reporting import drawing
 from vsepp.reporting.drawing import write_figure
+from vsepp.reporting.entries import PaperSpec, Row
+from vsepp.reporting.layout import ContextSpec, Feed, ReportSpec
 from vsepp.reporting.pages import write_report
 from vsepp.reporting.published import read_published
-from vsepp.reporting.report_specs import ContextSpec, PaperSpec, RowSpec
 
 WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"
 DATA_NOTE = "Numbers on generated scenes, not on MS-COCO or Flickr30K."
@@ -57,10 +58,11 @@ def context():
 
 @pytest.fixture
 def draw(models, context, tmp_path):
-    """Draw a figure of the models that are there."""
+    """Draw a figure of the models that are there; `more`: what the report knows of its runs and data."""
 
-    def drawn(spec, context=context, published=None):
-        return write_figure(spec, context, models.records, tmp_path, published)
+    def drawn(name, spec, context=context, published=None, records=None, **more):
+        records = models.records if records is None else records
+        return write_figure(name, spec, ReportSpec(context, **more), records, tmp_path, published or {})
 
     return drawn
 
@@ -81,21 +83,11 @@ def report(context):
     """Make the spec of the paper's whole report; `feeds` says which (run, protocol) and released checkpoint feed a row."""
     planned = plan().table["report", "vsepp"].spec
 
-    def filled(table, feeds):
-        groups = (
-            replace(group, rows=tuple(RowSpec(row.row, *feeds.get(row.row, ())) for row in group.rows))
-            for group in table.groups
-        )
-        return replace(table, groups=tuple(groups))
-
     def make(feeds=None, models=()):
-        tables = tuple(filled(table, feeds or {}) for table in planned.tables)
-        # What is computed for figures is not there.
-        figures = tuple(replace(figure, data="") for figure in planned.figures)
+        fed = {row: Feed(*feed) for row, feed in (feeds or {}).items()}
         sources = (("Loss max_of_hinges", "Faghri et al. (2018), Eq. 6"),)
-        return replace(
-            planned, context=context, tables=tables, figures=figures, models=tuple(models), sources=sources
-        )
+        # What is computed for figures is not there.
+        return replace(planned, context=context, feeds=fed, data={}, models=tuple(models), sources=sources)
 
     return make
 
@@ -113,11 +105,12 @@ def report_folder(report, tmp_path_factory):
     runs = {"2.2": "coco-vse0-rc", "1.7": "coco-vsepp-rc", "1.8": "coco-vsepp-rc-rv"}
     made = report({row: (run, "5x1K") for row, run in runs.items()}, models.all)
     own = {"system": WILD, "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
-    row = RowSpec("coco-vse0-rc", "coco-vse0-rc", "5x1K", own=own)
-    first, *others = made.tables
+    row = Row(run="coco-vse0-rc", protocol="5x1K")
+    (name, first), *others = made.tables
     groups = (replace(first.groups[0], rows=(*first.groups[0].rows, row)), *first.groups[1:])
-    figures = tuple(replace(one, caption=f"{one.caption} {WILD}") for one in made.figures)
-    made = replace(made, tables=(replace(first, groups=groups), *others), figures=figures)
+    figures = tuple((name, replace(one, caption=f"{one.caption} {WILD}")) for name, one in made.figures)
+    tables = ((name, replace(first, groups=groups)), *others)
+    made = replace(made, tables=tables, figures=figures, runs={**made.runs, "coco-vse0-rc": own})
     path = tmp_path_factory.mktemp("report")
     write_report(made, path, path)
     return path

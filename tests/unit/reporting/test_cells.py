@@ -1,46 +1,50 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import pytest
 from reported import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
-from vsepp.reporting.report_specs import GroupSpec, RowSpec, TableSpec
+from vsepp.reporting.entries import Group, Row, Table
+from vsepp.reporting.layout import Feed, ReportSpec
 from vsepp.reporting.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")
 OWN = {"system": "VSE++", "encoder": "vit", "finetuned": "yes", "dataset": "coco", "trainset": "RC"}
 
 
-def spec(*rows, table="table2", heading="1K Test Images"):
-    return table_of(table, (GroupSpec(heading, rows),))
+def fed(row, run=None, protocol=None, released=None):
+    """A published row, and what feeds it."""
+    return row, Feed(run, protocol, released)
 
 
-def table_of(table, groups):
-    return TableSpec(id=table, title="T", caption="C.", dataset="coco", columns=COLUMNS, groups=groups)
+def table_of(*groups, **more):
+    return Table(title="T", caption="C.", dataset="coco", columns=COLUMNS, groups=groups, **more)
 
 
 @pytest.fixture
 def build(models, context, published):
-    """Build a table of rows, or of a spec, from the models that are there."""
+    """Build a table of fed rows and rows of one's own, from the models that are there."""
 
-    def make(*rows, **more):
-        table = rows[0] if isinstance(rows[0], TableSpec) else spec(*rows, **more)
-        return build_table(table, context, published, models.records)
+    def make(*rows, table="table2", published=published, runs=None, **more):
+        feeds = dict(row for row in rows if isinstance(row, tuple))
+        shown = tuple(row[0] if isinstance(row, tuple) else row for row in rows)
+        spec = table_of(Group(heading="1K Test Images", rows=shown), **more)
+        report = ReportSpec(context, feeds=feeds, runs=runs or {})
+        return build_table(table, spec, report, published, models.records)
 
     return make
 
 
 def cells(table, source, part="value"):
-    return {row.spec.row: [getattr(cell, part) for cell in row.cells[source].values()] for row in table.rows}
+    return {row.id: [getattr(cell, part) for cell in row.cells[source].values()] for row in table.rows}
 
 
 def test_rows_keep_their_order_and_hold_both_numbers(models, build):
     models.add("vse0", (41.25, 76, 86, 2, 5))
-    table = build(RowSpec("2.2", "vse0", "5x1K"), RowSpec("1.7", "vsepp", "5x1K"))
-    assert [row.spec.row for row in table.rows] == ["2.2", "1.7"]
+    table = build(fed("2.2", "vse0", "5x1K"), fed("1.7", "vsepp", "5x1K"))
+    assert [row.id for row in table.rows] == ["2.2", "1.7"]
     assert cells(table, "paper")["2.2"] == [43.1, 87.1, 2.0, 32.5, 82.1, 3.0]
     assert cells(table, "ours") == {"2.2": [41.25, 86.0, 2.0, 30.0, 80.0, 3.0], "1.7": [None] * 6}
     assert [row.status for row in table.rows] == ["run", "not run"]
@@ -52,7 +56,7 @@ def test_rows_keep_their_order_and_hold_both_numbers(models, build):
 def test_several_seeds_give_mean_and_sample_deviation(models, build):
     for seed, r1 in enumerate((40.0, 41.0, 45.0)):
         models.add("vse0", (r1, *I2T[1:]), seed=seed)
-    table = build(RowSpec("2.2", "vse0", "5x1K"))
+    table = build(fed("2.2", "vse0", "5x1K"))
     (row,) = table.rows
     assert row.cells["ours"]["i2t_r1"].value == 42.0
     # ((40 − 42)² + (41 − 42)² + (45 − 42)²) / (3 − 1) = 7
@@ -65,7 +69,7 @@ def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
     # R@1 ties as printed (41.2), R@10 does not, and of Med r the lowest wins.
     models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9))
     models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9))
-    table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K"))
     best = cells(table, "ours", "best")
     assert best["2.2"] == [True, False, False, True, True, True]
     assert best["1.7"] == [True, True, True, True, False, True]
@@ -83,9 +87,8 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     models.add("a", (40.0, 76, 86, 2, 5))
     models.add("b", (50.0, 76, 86, 1, 5))
     models.add("c", (42.5, 76, 86, 5, 5))
-    rows = (RowSpec("2.2", "a", "5x1K"), RowSpec("1.7", "b", "5x1K"), RowSpec("2.3", "c", "5x1K"))
-    plain = spec(*rows)
-    tinted = cells(build(replace(plain, tint="green")), "ours", "tint")
+    rows = (fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K"))
+    tinted = cells(build(*rows, tint="green"), "ours", "tint")
     # R@1; R@10, where all are alike; Med r, where the lowest is the best.
     assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
         [0, None, 0.75],
@@ -93,29 +96,29 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
         [0.25, None, 0],
     ]
     # Printed: R@1 43.1 / 49.0 / 46.8.
-    paper = cells(build(replace(plain, tint="green")), "paper", "tint")
+    paper = cells(build(*rows, tint="green"), "paper", "tint")
     assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
-    assert set(cells(build(plain), "ours", "tint")["2.2"]) == {None}
+    assert set(cells(build(*rows), "ours", "tint")["2.2"]) == {None}
 
 
-def test_a_deviation_that_the_paper_prints_stands_beside_its_number(models, context, published):
+def test_a_deviation_that_the_paper_prints_stands_beside_its_number(build, context, published):
     key = ("table2", "2.2")
     printed = {**published, key: {**published[key], "i2t_r1_sd": "0.3"}}
-    table = build_table(spec(RowSpec("2.2")), context, printed, models.records)
+    table = build(fed("2.2"), published=printed)
     assert cells(table, "paper", "sd") == {"2.2": [0.3, *[None] * 5]}
     assert flat_rows(table, context)[0]["paper_sd_i2t_r1"] == 0.3
 
 
-def test_the_best_is_sought_within_a_group(build):
-    groups = (GroupSpec("1K", (RowSpec("1.11"),)), GroupSpec("5K", (RowSpec("1.13"), RowSpec("1.14"))))
-    best = cells(build(table_of("table1", groups)), "paper", "best")
+def test_the_best_is_sought_within_a_group(context, published):
+    groups = (Group(heading="1K", rows=("1.11",)), Group(heading="5K", rows=("1.13", "1.14")))
+    table = build_table("table1", table_of(*groups), ReportSpec(context), published, {})
+    best = cells(table, "paper", "best")
     assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
 
 
 def test_quoted_rows_and_labels_follow_the_paper(build):
     rows = {
-        row.spec.row: row
-        for row in build(*map(RowSpec, ("1.5", "1.6", "1.7", "1.9", "1.11")), table="table1").rows
+        row.id: row for row in build(*map(fed, ("1.5", "1.6", "1.7", "1.9", "1.11")), table="table1").rows
     }
     assert (rows["1.5"].status, rows["1.5"].facts["citation"]) == ("quoted", "Eisenschtat & Wolf (2016)")
     assert [rows["1.5"].cells["paper"][name].value for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
@@ -125,39 +128,39 @@ def test_quoted_rows_and_labels_follow_the_paper(build):
         ("2WayNet", "10C+rV"), ("VSE++", "1C (1 fold)"), ("VSE++", "RC"), ("VSE++ (fine-tuned)", "RC+rV"),
         ("VSE++ (ResNet152, fine-tuned)", "RC+rV"),
     ]  # fmt: skip
-    assert next(build(RowSpec("1.4"), table="table1").rows).facts["trainset_label"] == "?"
+    assert next(build(fed("1.4"), table="table1").rows).facts["trainset_label"] == "?"
 
 
 def test_a_note_stands_at_its_row_or_at_the_cell_that_it_names(build):
-    table = build(RowSpec("1.3"), RowSpec("2.1"), table="table1")
+    table = build(fed("1.3"), fed("2.1"), table="table1")
     slip, _ = table.rows
     cell = slip.cells["paper"]["i2t_r10"]
     assert (cell.value, cell.mark, slip.mark) == (69.4, "a", "")
     ((mark, text),) = table.notes
     assert mark == "a" and text.startswith("[sic]")
-    (noted,) = build(RowSpec("1.9")).rows
+    (noted,) = build(fed("1.9")).rows
     assert noted.mark == "a" and not any(cell.mark for cell in noted.cells["paper"].values())
 
 
 def test_the_group_says_which_test_images_were_used(models, build):
     models.add("a", protocol="1K", n_images=100)
     models.add("b")
-    rows = [RowSpec("1.6", "a", "1K"), RowSpec("2.2", "b", "5x1K"), RowSpec("1.7", "b", "5x1K")]
+    rows = [fed("1.6", "a", "1K"), fed("2.2", "b", "5x1K"), fed("1.7", "b", "5x1K")]
     (group,) = build(*rows).groups
     assert group.measured_on == "mean of 5 folds of 100 test images; row 1.6: first 100 test images"
-    (group,) = build(RowSpec("1.6")).groups
+    (group,) = build(fed("1.6")).groups
     assert group.measured_on == ""
 
 
 def test_the_group_says_what_was_re_ranked(models, build):
     models.add("a", protocol="1K", n_images=100, reranked=32)
-    (group,) = build(RowSpec("1.6", "a", "1K")).groups
+    (group,) = build(fed("1.6", "a", "1K")).groups
     assert group.measured_on == "first 100 test images (re-ranked, 32 of 100)"
 
 
-def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, build):
-    for table in report().tables:
-        for group in build(table).groups:
+def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, published):
+    for name, table in report().tables:
+        for group in build_table(name, table, report(), published, {}).groups:
             protocols = {row.facts["protocol"] for row in group.rows}
             assert (protocols == {"5K"}) == group.heading.startswith("5K")
 
@@ -165,13 +168,13 @@ def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report,
 @pytest.mark.parametrize(
     "row, table, message",
     [
-        (RowSpec("2.2", "a", "1K"), "table2", r"table2, row 2\.2.*1K.*5x1K"),
-        (RowSpec("1.2", "a", "5x1K"), "table1", r"row 1\.2: it is quoted"),
-        (RowSpec("1.2", released="a"), "table1", r"row 1\.2: it is quoted"),
-        (RowSpec("2.9"), "table2", r"table2: row 2\.9 is not in published"),
-        (RowSpec("2.2", released="a"), "table2", "no protocol 5x1K"),
+        (fed("2.2", "a", "1K"), "table2", r"table2, row 2\.2.*1K.*5x1K"),
+        (fed("1.2", "a", "5x1K"), "table1", r"row 1\.2: it is quoted"),
+        (fed("1.2", released="a"), "table1", r"row 1\.2: it is quoted"),
+        (fed("2.9"), "table2", r"table2: row 2\.9 is not in published"),
+        (fed("2.2", released="a"), "table2", "no protocol 5x1K"),
         (
-            RowSpec("2.1", "a", "1K", "r"),
+            fed("2.1", "a", "1K", "r"),
             "table2",
             r"r/seed-0, 1K: n_images is 1000, but 500 in .*/a/",
         ),
@@ -187,7 +190,7 @@ def test_rows_that_cannot_be_filled_so_are_refused(models, build, row, table, me
 def test_flat_rows_give_every_number_unrounded(models, build, context):
     models.add("a", (40 + 1 / 7, *I2T[1:]), (100 / 3, *T2I[1:]))
     models.add("a", I2T, (100 / 3, *T2I[1:]), seed=1)
-    table = build(RowSpec("2.2", "a", "5x1K"), RowSpec("1.7"), RowSpec("1.9"))
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7"), fed("1.9"))
     rows = {row["row"]: row for row in flat_rows(table, context)}
     cell = next(table.rows).cells["ours"]["i2t_r1"]
     assert list(rows) == ["2.2", "1.7", "1.9"]
@@ -205,10 +208,10 @@ def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models,
     models.add("b", seed=1, trained=DIRTY)
     models.add("c", git=DIRTY, trained=DIRTY)
     rows = [
-        RowSpec("2.2", "a", "5x1K"),
-        RowSpec("1.7", "b", "5x1K"),
-        RowSpec("2.3", "a", "5x1K", "c"),
-        RowSpec("1.8"),
+        fed("2.2", "a", "5x1K"),
+        fed("1.7", "b", "5x1K"),
+        fed("2.3", "a", "5x1K", "c"),
+        fed("1.8"),
     ]
     table = build(*rows)
     assert [row.sign for row in table.rows] == ["", "†", "†", ""]
@@ -223,8 +226,8 @@ def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models,
 def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):
     models.add("a")
     models.add("released", (99 + 1 / 7, 99, 99, 1, 2), (99, 99, 99, 1, 2), history=())
-    rows = [RowSpec("2.2", "a", "5x1K", "released"), RowSpec("1.7", "b", "5x1K", "released"), RowSpec("2.3")]
-    table, plain = build(*rows), build(*[RowSpec(row.row, row.run, row.protocol) for row in rows])
+    rows = [fed("2.2", "a", "5x1K", "released"), fed("1.7", "b", "5x1K", "released"), fed("2.3")]
+    table, plain = build(*rows), build(*[fed(row, feed.run, feed.protocol) for row, feed in rows])
     assert cells(table, "released")["2.2"] == [99 + 1 / 7, 99.0, 1.0, 99.0, 99.0, 1.0]
     assert cells(table, "released")["1.7"] == cells(table, "released")["2.2"]
     assert cells(table, "released")["2.3"] == [None] * 6
@@ -238,11 +241,11 @@ def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models,
 def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_table(models, build, context):
     models.add("mine", (60, *I2T[1:]))
     rows = [
-        RowSpec("1.9"),
-        RowSpec("mine", "mine", "5x1K", own=OWN),
-        RowSpec("x", "x", "1K", own={**OWN, "label": "My x"}),
+        fed("1.9"),
+        Row(run="mine", protocol="5x1K"),
+        Row(run="x", protocol="1K", label="My x"),
     ]
-    table = build(*rows, table="margins")
+    table = build(*rows, table="margins", runs={"mine": OWN, "x": OWN})
     assert [row.facts["label"] for row in table.rows] == [
         "VSE++ (fine-tuned)",
         "VSE++ (vit, fine-tuned)",

@@ -7,28 +7,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import PARAMS, plan
+from pydantic import TypeAdapter
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Verdict, counts, of_the_paper
-from vsepp.reporting.measured import judge
-from vsepp.reporting.report_specs import ClaimSpec
+from vsepp.reporting import measured
+from vsepp.reporting.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Claim, Verdict, counts, of_the_paper
+from vsepp.reporting.layout import ReportSpec
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PROTOCOL = "5x1K"
 ROLES = ("coco", "vgg")
 
 
-def claim(
-    kind="difference", runs=("a", "b"), metric="i2t_r1", protocol=PROTOCOL, place="Section 1", **values
-):
-    if kind in ("crossing", "overfitting", "start"):
-        protocol = None
-    return ClaimSpec(
-        id=f"{kind}/{metric}", claim="A claim.", place=place, kind=kind, runs=runs, metric=metric, roles=ROLES,
-        protocol=protocol, **values,
-    )  # fmt: skip
+def claim(kind="difference", runs=("a", "b"), metric="i2t_r1", published=None, place="Section 1", **values):
+    if kind not in ("crossing", "overfitting", "start"):
+        values.setdefault("protocol", PROTOCOL)
+    keys = {"claim": "A claim.", "place": place, "kind": kind, "runs": runs, "published": {metric: published}}
+    return TypeAdapter(Claim).validate_python({**keys, **values})
+
+
+def judge(claims, context, records, published=None):
+    """Each claim about its metric; all runs have the data and the encoder of `ROLES`."""
+    runs = {
+        run: dict(zip(("dataset", "encoder"), ROLES, strict=True)) for claim in claims for run in claim.named
+    }
+    named = [(f"claim{place}", claim) for place, claim in enumerate(claims)]
+    return measured.judge(named, ReportSpec(context, runs=runs), records, published or {})
 
 
 def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):
@@ -59,9 +65,9 @@ def add_curves(models, **curves):
 def verdict(models, context):
     """Judge one claim: `levels` has R@1 of caption retrieval of each run, seed by seed."""
 
-    def judged(spec, levels, where=None, **values):
+    def judged(spec, levels, where=None, published=None, **values):
         add(models, levels, **values)
-        (found,) = judge([spec], where or context, models.records)
+        (found,) = judge([spec], where or context, models.records, published)
         return found
 
     return judged
@@ -210,14 +216,15 @@ def test_a_difference_of_differences(verdict, own_data):
 
 @pytest.mark.parametrize(("against", "word"), [(30.0, "reproduced"), (40.0, "smaller"), (60.0, "opposite")])
 def test_a_run_beside_a_number_that_others_published(verdict, own_data, against, word):
-    spec = claim(runs=("a",), published=20.0, against=against)
-    found = verdict(spec, {"a": (50, 50.4, 50.2)}, own_data)
+    spec, theirs = claim(runs=("a",), published=20.0, row="1.1"), {("", "1.1"): {"i2t_r1": str(against)}}
+    found = verdict(spec, {"a": (50, 50.4, 50.2)}, own_data, theirs)
     assert (found.word, found.value) == (word, pytest.approx(50.2 - against))
     assert found.images.low < found.value < found.images.high
 
 
 def test_on_other_data_no_run_is_held_against_a_published_number(verdict, context):
-    found = verdict(claim(runs=("a",), published=20.0, against=30.0), {"a": (50, 50.4)}, context)
+    theirs = {("", "1.1"): {"i2t_r1": "30.0"}}
+    found = verdict(claim(runs=("a",), published=20.0, row="1.1"), {"a": (50, 50.4)}, context, theirs)
     assert found.word == "not run" and "own data" in found.why
 
 
@@ -274,7 +281,7 @@ def test_a_difference_of_training_machines_is_said(models, own_data):
     assert "trained on" not in alike.why
 
 
-SIZES = {"sizes": (2, 64, 128, 512), "best": (64, 256), "runs": ("a", "b", "c", "d")}
+SIZES = {"best": (64, 256), "runs": {2: "a", 64: "b", 128: "c", 512: "d"}}
 
 
 def sizes(models, levels, validated=None):
@@ -415,7 +422,9 @@ def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduce
 
 def test_every_verdict_has_an_outcome_and_no_difference_is_as_claimed_where_the_claim_is_so():
     assert sorted(word for words in OUTCOMES.values() for word in words) == sorted(SIGNS)
-    found = [Verdict(claim(kind), NO_DIFFERENCE, "", True) for kind in ("difference", "no_difference")]
+    found = [
+        Verdict(claim(kind), "i2t_r1", NO_DIFFERENCE, "", True) for kind in ("difference", "no_difference")
+    ]
     assert [verdict.outcome for verdict in found] == ["not as claimed", "as claimed"]
 
 
@@ -448,7 +457,7 @@ def test_what_holm_takes_back_is_neither_a_difference_nor_none(models, own_data)
     add_few_images(models)
     (alone,) = judge([claim()], own_data, models.records)
     assert alone.word == "reproduced"
-    many = [replace(claim(published=10.0, margin=5.0), id=f"c{k}/i2t_r1") for k in range(40)]
+    many = [claim(published=10.0, margin=5.0)] * 40
     first, *_ = found = judge(many, own_data, models.records)
     assert 0 < first.images.low < first.images.high < 5
     assert first.p == pytest.approx(40 * alone.p, rel=0.2) and first.p > 0.05
@@ -504,7 +513,8 @@ def test_published_effects_are_the_differences_of_the_published_rows(name_of_pap
             ]
             assert all(len(found) == 1 for found in fed), f"{name}: the rows of {keys.named}"
             levels = [float(rows[found][metric]) for (found,) in fed]
-            levels += [float(rows[keys.row][metric])] if keys.row else []
+            beside = getattr(keys, "row", None)
+            levels += [float(rows[beside][metric])] if beside else []
             signs = (1, -1, -1, 1)[: len(levels)]
             expected = sum(sign * level for sign, level in zip(signs, levels, strict=True))
             assert published == pytest.approx(expected), f"{name}: {metric}"

@@ -15,8 +15,9 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
+from vsepp.reporting.entries import Group, Row
+from vsepp.reporting.layout import ReportSpec
 from vsepp.reporting.pages import TEMPLATES, write_entry, write_report
-from vsepp.reporting.report_specs import GroupSpec, ReportSpec, RowSpec
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
 
@@ -74,13 +75,13 @@ def full(report, tmp_path_factory):
     }
     made = report(feeds, models.all)
     rows = (
-        RowSpec("mine", "mine", "5x1K", own=OWN),
-        RowSpec("later", "later", "1K", own={**OWN, "label": "My_1 <i> & 50 %"}),
+        Row(run="mine", protocol="5x1K"),
+        Row(run="later", protocol="1K", label="My_1 <i> & 50 %"),
     )
-    table = replace(
-        made.tables[0], id="margins", title="Margins", groups=(GroupSpec("", rows),), trainset=False
-    )
-    return replace(made, tables=(*made.tables, table))
+    (_, first), *_ = made.tables
+    table = replace(first, title="Margins", groups=(Group(heading="", rows=rows),), trainset=False)
+    runs = {**made.runs, "mine": OWN, "later": OWN}
+    return replace(made, tables=(*made.tables, ("margins", table)), runs=runs)
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +132,11 @@ def test_a_spec_survives_json_and_names_what_it_reads(full):
 
 def test_the_page_holds_every_row_of_every_table_in_order(full, page):
     assert page.open == []
-    for table in full.tables:
-        expected = [row.row for group in table.groups for row in group.rows]
-        assert [number for number, _ in page.tables[table.id]] == expected
-        columns = 2 + table.trainset + (8 if table.id == "margins" else 16)
-        assert {len(cells) for _, cells in page.tables[table.id]} == {columns}
+    for name, table in full.tables:
+        expected = [row if isinstance(row, str) else row.run for row in table.rows]
+        assert [number for number, _ in page.tables[name]] == expected
+        columns = 2 + table.trainset + (8 if name == "margins" else 16)
+        assert {len(cells) for _, cells in page.tables[name]} == {columns}
     rows = dict(page.tables["table2"])
     made = ["vgg_mini,", "mean", "of", "5", "folds", "of", "100", "test", "images"]
     assert rows["2.2"][:4] == [["2.2"], ["VSE0", "RC", *made], ["RC"], ["50.3", "±", "0.0"]]
@@ -171,16 +172,14 @@ def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
 def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folder, context):
     text = (folder / "index.html").read_text(encoding="utf-8")
     assert text.count(context.data_note) == 1, "once at the top"
-    for table in full.tables:
+    for name, _ in full.tables:
         for suffix in ("html", "tex"):
-            assert context.data_note in (folder / f"tables/{table.id}.{suffix}").read_text(encoding="utf-8")
+            assert context.data_note in (folder / f"tables/{name}.{suffix}").read_text(encoding="utf-8")
     assert (folder / "tables/tables.tex").read_text(encoding="utf-8").count(context.data_note) == 5
     assert "<footer>Faghri et al., VSE++. The numbers in the columns “Paper”" in text
     assert "<dt>Loss max_of_hinges</dt><dd>Faghri et al. (2018), Eq. 6</dd>" in text
     key = "checkpoint of row 2.2, evaluated here"
-    found = {
-        table.id: (folder / f"tables/{table.id}.html").read_text(encoding="utf-8") for table in full.tables
-    }
+    found = {name: (folder / f"tables/{name}.html").read_text(encoding="utf-8") for name, _ in full.tables}
     assert [name for name, html in found.items() if key in html] == ["table2"]
     assert [name for name, html in found.items() if ">Paper<" not in html] == ["margins"]
 

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from vsepp.reporting.claims import COLLAPSED, LARGER, NOT_RUN, ONE_SEED, OPPOSITE, REPRODUCED, SAME, Verdict
-from vsepp.reporting.report_specs import ClaimSpec
+from vsepp.reporting.claims import (
+    COLLAPSED,
+    LARGER,
+    NOT_RUN,
+    ONE_SEED,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    Difference,
+    Verdict,
+)
 from vsepp.reporting.summary import answer, compared, headline, provenance, tiles, troubles
 
 PAGE = Path("reports/mini/index.html")
 
 
 def verdicts(*words, own=False, seeds=3, place="Table 1"):
-    claim = ClaimSpec(
-        id="a/i2t_r1", claim="A gains over B.", place=place, kind="difference", runs=("a", "b"), metric="i2t_r1",
-        roles=("coco", "vgg"),
+    claim = Difference(
+        claim="A gains over B.", place=place, kind="difference", runs=("a", "b"), protocol="1K", published={"i2t_r1": None}
     )  # fmt: skip
-    return [Verdict(replace(claim, id=f"{k}/i2t_r1"), word, "", own, seeds) for k, word in enumerate(words)]
+    made = partial(Verdict, claim, "i2t_r1", why="", own=own, seeds=seeds, roles=("coco", "vgg"))
+    return [made(word=word, name=str(place)) for place, word in enumerate(words)]
 
 
 def test_four_tiles_count_the_verdicts():

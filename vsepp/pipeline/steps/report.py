@@ -8,7 +8,7 @@ from pathlib import Path
 from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.base.spec import from_dict
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
-from vsepp.reporting.report_specs import ReportSpec, TrainedSpec
+from vsepp.reporting.layout import ReportSpec, TrainedSpec
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -48,7 +48,7 @@ STEP = Step(
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
     modules=("vsepp.reporting.pages",),
-    components=lambda spec: [("figure", figure.kind.name) for figure in spec.figures],
+    components=lambda spec: [("figure", figure.kind.name) for _, figure in spec.figures],
     named_inputs=lambda spec: spec.inputs,
     files=("index.html", "manifest.json"),
     published=write_entry_page,

@@ -1,6 +1,6 @@
 """Kinds of figures, one module each, found by name as all components are; see `vsepp.base.components`.
 
-A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, a `FigureSpec`, the kind's
+A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, the entry, the kind's
 `Options` and the `Material` of `vsepp.reporting.plots`; it returns what captions and text alternatives say. `draw` is called
 only where results of one of its runs, or its computed data, are there. Constants, see `Kind`, say which keys its entries in a
 `tables.yaml` have. A kind that needs losses defines

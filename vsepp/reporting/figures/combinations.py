@@ -7,15 +7,14 @@ from typing import Any, get_args
 from matplotlib.figure import Figure
 
 from vsepp.base import components
-from vsepp.reporting import filters
+from vsepp.reporting import entries, filters
 from vsepp.reporting.plots import INK, MUTED, Material, Said
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Xuan and Chen (2023), GOAL, Table 1"
 HEIGHT = 1.9
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """GOAL's Table 1 as the tests hold it: columns are triplet weights, rows pair weights."""
     goal = components.describe("loss", "goal")
     columns, rows = (get_args(goal.options.__annotations__[name]) for name in ("triplet", "pair"))

@@ -14,8 +14,8 @@ from matplotlib.patches import Circle
 
 from vsepp.base import components
 from vsepp.base.spec import Component
+from vsepp.reporting import entries
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 1"
 NEEDS = ("losses", "labels", "positive", "negatives")
@@ -69,9 +69,9 @@ def _loss(loss: Component, positive: Sequence[float], negatives: Sequence[Sequen
     return float(module.loss(torch.from_numpy(square), components.options("loss", loss), Batch(queries=1)))
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
-    data, said = read_data(spec), Said()
+    data, said = read_data(material), Said()
     panels, positive, margin = data["panels"], data["positive"], data["margins"][0]
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     points = [positive, *(point for panel in panels for point in panel["negatives"])]

@@ -9,19 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from vsepp.reporting import plots
+from vsepp.reporting import entries, plots
 from vsepp.reporting.plots import PAGE, Material, Said
 from vsepp.reporting.records import Records, mark, read_history
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2a"
 RUNS = "listed"
 NEEDS = ("dataset", "metrics", "labels")
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
-    shown = material.shown(spec.runs)
+    shown = material.shown()
     is_shared = len({plots.unit(metric) for metric in spec.metrics}) == 1
     axes = figure.subplots(1, len(spec.metrics), squeeze=False, sharey=is_shared)[0]
     said = Said()
@@ -40,10 +39,10 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
     return said
 
 
-def _draw_curves(axis: Axes, metric: str, spec: FigureSpec, shown: Records) -> list[str]:
+def _draw_curves(axis: Axes, metric: str, spec: entries.Figure, shown: Records) -> list[str]:
     """Draw a line per run, and say where each begins and ends."""
     ends = []
-    for run, label, look in zip(spec.runs, spec.labels, plots.looks(), strict=False):
+    for run, label, look in zip(spec.drawn, spec.labels, plots.looks(), strict=False):
         if run not in shown:
             continue
         histories = [read_history(record, metric) for record in shown[run]]

@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vsepp.evaluation.protocols import protocol_folds
+from vsepp.reporting import entries
 from vsepp.reporting.answers import Answers
 from vsepp.reporting.plots import Material, Said, empty_panel
 from vsepp.reporting.records import TEST_IMAGES, read_ranks, scores, trouble_of
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 3"
 RUNS = "pair"
@@ -40,15 +40,16 @@ _WRAP, _LINES = 46, 2
 _CELL, _SIDE, _SPACE, _LINE = 1.18, 1.0, 0.06, 8.2
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
     said, width = Said(), figure.get_size_inches()[0]
-    records = [seeds[0] for seeds in material.shown(spec.runs).values()]
-    if len(records) < len(spec.runs) or not all(record.spec.pictures for record in records):
-        why = "no captions" if len(records) == len(spec.runs) else "not run"
+    records = [seeds[0] for seeds in material.shown().values()]
+    if len(records) < len(spec.drawn) or not all(record.spec.pictures for record in records):
+        why = "no captions" if len(records) == len(spec.drawn) else "not run"
         empty_panel(figure.subplots(), why)
         return said
     answers = [Answers(record) for record in records]
+    photographs = spec.dataset in material.report.photographs
     pictures = answers[0].pictures
     fold_size = scores(records, spec.under, same=TEST_IMAGES)[0]["fold_size"]
     folds = protocol_folds(spec.under, len(pictures), fold_size)
@@ -62,24 +63,24 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
         # Inches from the left and from the top.
         left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
         name = str(pictures.images[image]["id"])
-        _draw_picture(figure, pictures.jpeg(image) if spec.photographs else b"", name, left, top)
+        _draw_picture(figure, pictures.jpeg(image) if photographs else b"", name, left, top)
         fold = next(fold for fold in folds if fold.start <= image < fold.stop)
         captions = _captions(spec, answers, image, fold)
         _write_captions(figure, captions, left + _SIDE + 0.08, top)
         sentences = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in captions)
         said.alt.append(f"Image {name}: {sentences}.")
-    kind = "Test images" if spec.photographs else "Test images, by their ids,"
+    kind = "Test images" if photographs else "Test images, by their ids,"
     said.caption.append(
         f"{kind} evenly spaced over protocol {spec.under}, including the first and the last, the same for both models; seed "
         f"{records[0].spec.seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
         "of the image's best caption. True: the image's first caption."
     )
-    if bad := {run: why for run in spec.runs if (why := trouble_of(material.records[run], spec.under))}:
+    if bad := {run: why for run in spec.drawn if (why := trouble_of(material.records[run], spec.under))}:
         said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
     return said
 
 
-def _captions(spec: FigureSpec, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
+def _captions(spec: entries.Figure, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
     """Head and text of the captions beside an image: the caption that each model ranks first in the fold, then a true caption."""
     pictures, captions = answers[0].pictures, []
     for label, model in zip(spec.labels, answers, strict=True):

@@ -12,10 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from vsepp.evaluation.intervals import Interval, image_interval, seed_interval
-from vsepp.reporting import filters, plots
+from vsepp.reporting import entries, filters, plots
 from vsepp.reporting.plots import INK, OURS, PAGE, THEIRS, Material, Said
 from vsepp.reporting.records import Record, Records, image_values, mark, score, scores, trouble_of
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
 RUNS = "by_size"
@@ -27,9 +26,9 @@ Level = tuple[float, Interval | None]
 """Mean over the seeds, and its interval."""
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A metric over the size of the negative set on a log axis; the baseline as a horizontal line."""
-    shown, said = material.shown((*spec.runs, spec.baseline)), Said()
+    shown, said = material.shown(spec.baseline), Said()
     axes = figure.subplots(1, len(spec.metrics), squeeze=False)[0]
     trouble = {run: why for run in shown if (why := trouble_of(shown[run], spec.under))}
     for axis, metric in zip(axes, spec.metrics, strict=True):
@@ -58,7 +57,7 @@ def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> 
 
 
 def _draw_levels(
-    axis: Axes, spec: FigureSpec, shown: Records, levels: dict[str, Level], trouble: dict[str, str]
+    axis: Axes, spec: entries.Figure, shown: Records, levels: dict[str, Level], trouble: dict[str, str]
 ) -> list[str]:
     """Draw the baseline as a horizontal line and the sizes as points on a line, and say each level."""
     sentences = []
@@ -68,11 +67,11 @@ def _draw_levels(
         if bounds:
             axis.axhspan(bounds.low, bounds.high, color=THEIRS, alpha=0.15, linewidth=0)
         sentences.append(f"{label} {_level_text(mean, bounds)}")
-    sizes = {run: size for run, size in zip(spec.runs, spec.sizes, strict=True) if run in levels}
+    sizes = {run: size for run, size in zip(spec.drawn, spec.sizes, strict=True) if run in levels}
     if not sizes:
         return sentences
     # A size that was not run, or has a run in trouble, is a gap in the line, not a bridge.
-    means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.runs]
+    means = [levels[run][0] if run in sizes and run not in trouble else math.nan for run in spec.drawn]
     label = spec.labels[0]
     signs = mark([record for run in sizes for record in shown[run]])
     axis.plot(spec.sizes, means, color=OURS, marker="o", linestyle="-", label=label + signs)
@@ -98,12 +97,14 @@ def _set_axes(axis: Axes, metric: str, sizes: Sequence[int]) -> None:
     axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
 
 
-def _draw_published(axis: Axes, metric: str, spec: FigureSpec, material: Material) -> list[str]:
+def _draw_published(axis: Axes, metric: str, spec: entries.Figure, material: Material) -> list[str]:
     """Mark the paper's values where data and encoders are the paper's: levels of other data are no reference."""
-    if material.context.data_note or material.context.swaps([spec.dataset, *spec.encoders]):
+    if material.context.data_note or material.context.swaps(
+        [spec.dataset, *material.report.encoders(spec.named)]
+    ):
         return []
-    sizes, printed = dict(zip(spec.runs, spec.sizes, strict=True)), list[str]()
-    for run, row in spec.references:
+    sizes, printed = dict(zip(spec.drawn, spec.sizes, strict=True)), list[str]()
+    for run, row in _fed(spec, material):
         text = material.published.get(("", row), {}).get(metric)
         if text:
             size = sizes.get(run, max(spec.sizes) * 1.2)  # the baseline has none
@@ -111,6 +112,18 @@ def _draw_published(axis: Axes, metric: str, spec: FigureSpec, material: Materia
             axis.plot([size], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
             printed.append(f"{text} for {f'size {size}' if run in sizes else spec.labels[-1]}")
     return printed
+
+
+def _fed(spec: entries.Figure, material: Material) -> list[tuple[str, str]]:
+    """Each run that it shows, and a published row that the run feeds under its protocol."""
+    feeds = material.report.feeds.items()
+    wanted = ((run, spec.under) for run in spec.named)
+    return [
+        (run, row)
+        for run, under in wanted
+        for row, feed in feeds
+        if (feed.run, feed.protocol) == (run, under)
+    ]
 
 
 def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:

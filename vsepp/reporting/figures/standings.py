@@ -8,11 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vsepp.evaluation.intervals import Effect, wider
-from vsepp.reporting import filters, groups
+from vsepp.reporting import entries, filters, groups
 from vsepp.reporting.groups import Standing
 from vsepp.reporting.plots import INK, MUTED, OURS, PAGE, Material, Said, metric_text
 from vsepp.reporting.records import Records, image_values, mark, of_shared_seeds, shared_seeds, trouble_of
-from vsepp.reporting.report_specs import FigureSpec
 
 RUNS = "rows"
 NEEDS = ("dataset", "metrics", "labels", "protocol")
@@ -24,12 +23,12 @@ _LEVEL, _LESS = 0.04, 1.1
 """Inches from the axis to the levels and to the differences."""
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A dot per method, the best on top, with intervals and difference to the best."""
     (metric,) = spec.metrics
     every = {
         label: material.records[run]
-        for run, label in zip(spec.runs, spec.labels, strict=True)
+        for run, label in zip(material.runs, spec.labels, strict=True)
         if run in material.records
     }
     shared, methods = of_shared_seeds(every), standings(every, spec.under, metric)

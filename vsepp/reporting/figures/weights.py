@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
+from vsepp.reporting import entries
 from vsepp.reporting.plots import Material, Said, legend, read_data
-from vsepp.reporting.report_specs import FigureSpec
 
 CITATION = "Xuan and Chen (2023), GOAL, Figures 2 and 3"
 NEEDS = ("losses", "labels", "of")
@@ -68,13 +68,13 @@ def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
     return data
 
 
-def draw(figure: Figure, spec: FigureSpec, options: Any, material: Material) -> Said:
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
     """A panel a loss: weights of triplets over both similarities, or of positive and of negative pairs over one."""
-    data = read_data(spec)
+    data = read_data(material)
     return _draw_triplets(figure, spec, data) if "weights" in data else _draw_pairs(figure, spec, data)
 
 
-def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
+def _draw_triplets(figure: Figure, spec: entries.Figure, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False, sharey=True)[0], Said()
     for axis, label, weights in zip(axes, spec.labels, data["weights"], strict=True):
         values = np.asarray(weights)
@@ -97,7 +97,7 @@ def _draw_triplets(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> S
     return said
 
 
-def _draw_pairs(figure: Figure, spec: FigureSpec, data: dict[str, list]) -> Said:
+def _draw_pairs(figure: Figure, spec: entries.Figure, data: dict[str, list]) -> Said:
     axes, said = figure.subplots(1, len(spec.labels), squeeze=False)[0], Said()
     for place, (axis, label) in enumerate(zip(axes, spec.labels, strict=True)):
         ends = []
