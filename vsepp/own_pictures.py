@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Any
 
 from vsepp.base.errors import VseppError, as_started, first_of
@@ -97,7 +98,7 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     if len(captioned) < FEWEST_PICTURES:
         raise VseppError(
             f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
-            f'with a model that is trained already: {as_started()}vsepp query flickr8k --pictures {folder} --text "..."'
+            f'with a model that is trained already: {as_started()}vsepp query flickr8k --pictures {quote(str(folder))} --text "..."'
         )
     captioned = _split(captioned, folder)
     table = _table(captioned)

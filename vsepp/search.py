@@ -16,10 +16,10 @@ import numpy as np
 from PIL import Image
 
 from vsepp.base.digests import value_digest
-from vsepp.base.errors import VseppError, as_started
+from vsepp.base.errors import VseppError
 from vsepp.base.files import PHOTOGRAPHS, text_of
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.base.places import PULL, beside, beside_with, evaluation_of
+from vsepp.base.places import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright
@@ -185,17 +185,16 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     model = load(folder, device=device)
     evaluated = evaluation_of(folder)
     if evaluated is None:
-        make_them = f"or make them ({as_started()}snakemake --cores all, or {as_started()}vsepp evaluate)"
+        evaluate = "" if (folder / LAYOUT_FILE).is_file() else ", or evaluate it in the clone that trained it"
         raise VseppError(
             f"{folder}: there are no test images and captions of this model; give a folder of pictures, or for a picture a file of "
-            f"captions{'' if (folder / LAYOUT_FILE).is_file() else f', {make_them}'}"
+            f"captions{evaluate}"
         )
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if corpus is None:
         raise VseppError(
-            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again "
-            f"({as_started()}snakemake --cores all) or get it ({as_started()}{PULL})"
+            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again, or get it"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
     embeddings = Embeddings.load(evaluated / "embeddings.npz")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -11,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from vsepp.base.digests import FileCache, path_digest, value_digest
+from vsepp.base.digests import FileCache, differing, path_digest, value_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.files import json_of, require_file, text_of, write_text
 from vsepp.base.progress import cpu_seconds, peak_memory
 
+log = logging.getLogger("vsepp")
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all other keys."""
@@ -128,6 +130,17 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
             f"has no provenance. Make it again: delete {folder} and run the same command"
         )
     return manifest
+
+
+def manifest_if_intact(artefact: Path) -> dict[str, Any] | None:
+    """Manifest of an artefact; `None` where there is none, and where it is damaged, which the log tells."""
+    if not (made_in(artefact) / MANIFEST).is_file():
+        return None
+    try:
+        return read_manifest(artefact)
+    except VseppError as error:
+        log.warning("%s", error)
+        return None
 
 
 def is_intact(manifest: Any) -> bool:
@@ -257,6 +270,47 @@ def require_as_written(path: Path) -> None:
         require_intact(path.parent, path.name)
 
 
+class Differences(NamedTuple):
+    """In what a finished artefact is not what is wanted; empty parts where it is."""
+
+    spec: list[tuple[str, Any, Any]]
+    """Dotted key, wanted and found value; `None` for a missing value. Of digests of specs: an empty key and both."""
+    inputs: list[tuple[str, str | None, str | None]]
+    """Role, wanted and found digest; `None` where only one side has the role."""
+    code: bool
+    """Whether other code made it."""
+
+
+def differences(
+    manifest: Mapping[str, Any],
+    *,
+    spec: Mapping[str, Any] | str | None = None,
+    inputs: Mapping[str, str] | None = None,
+    code: str | None = None,
+) -> Differences:
+    """Whether a finished artefact is what is wanted; `None` compares nothing.
+
+    Parameters
+    ----------
+    manifest
+        Its manifest or, with `spec` as a digest, what the manifest of another artefact says of it as an ancestor.
+    spec
+        The wanted spec, or its digest.
+    inputs
+        Role → digest of each input that it should have.
+    code
+        Digest of the code that makes it now.
+    """
+    found = manifest.get("spec_digest") if isinstance(spec, str) else manifest.get("spec")
+    read = manifest["inputs"] if inputs is not None else {}
+    roles = [(role, (inputs or {}).get(role), read.get(role)) for role in sorted({*read, *(inputs or {})})]
+    return Differences(
+        spec=[] if spec is None else differing(spec, found),
+        inputs=[(role, wanted, digest) for role, wanted, digest in roles if wanted != digest],
+        code=code is not None and code != manifest.get("code_digest"),
+    )
+
+
 def require_input(artefact: Path, role: str, used: Path) -> None:
     """Refuse an artefact that was made from another version of `used`.
 
@@ -265,11 +319,11 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
     VseppError
         Naming both artefacts and what to do.
     """
-    recorded_digest = read_manifest(artefact)["inputs"].get(role)
-    present = artefact_digest(used)
-    if recorded_digest != present:
+    manifest = read_manifest(artefact)
+    wanted = {**manifest["inputs"], role: artefact_digest(used)}
+    for _, present, recorded_digest in differences(manifest, inputs=wanted).inputs:
         raise VseppError(
-            f"{artefact} was made from another {role} than {used}: expected digest {present[:12]}, its manifest "
+            f"{artefact} was made from another {role} than {used}: expected digest {str(present)[:12]}, its manifest "
             f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
             "command, or snakemake if that made it"
         )

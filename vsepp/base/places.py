@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import VseppError, as_started
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest
 from vsepp.base.spec import RunSpec, from_json
 
 PHASES = ("corpus", "features", "models", "results")
 """Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
-PULL = f"dvc pull {' '.join(PHASES)}"
-"""The command that fetches results. Without names DVC deletes results of other presets."""
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.json"
+
+
+def snakemake(target: object, config: str = "", again: object = None) -> str:
+    """The command that makes a file or a target of the workflow, to be pasted into a shell.
+
+    Parameters
+    ----------
+    target
+        A path, or the name of a rule.
+    config
+        The option `--config` with its values, quoted for a shell.
+    again
+        A file that is made again although it is there.
+    """
+    forced = f"--forcerun {quote(str(again))}" if again else ""
+    words = ["snakemake --cores all", forced, config.strip(), "--", quote(str(target))]
+    return as_started() + " ".join(filter(None, words))
+
+
+def pull() -> str:
+    """The command that fetches results. Without names DVC deletes results of other presets."""
+    return f"{as_started()}dvc pull {' '.join(PHASES)}"
+
+
+def fixes(*commands: str) -> str:
+    """Commands that mend what a message tells of, each on a line of its own at its end."""
+    return "".join(f"\n    {'or' if k else 'fix'}: {command}" for k, command in enumerate(commands))
 
 
 def spec_of(folder: Path) -> RunSpec:

@@ -12,6 +12,7 @@ from vsepp.base.manifest import (
     MANIFEST,
     ancestors_of,
     artefact_digest,
+    differences,
     parent_of,
     read_manifest,
     require_input,
@@ -32,7 +33,7 @@ def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
     manifest = require_intact(folder)
-    if keys := [key for key, *_ in differing(to_dict(run), manifest["spec"])]:
+    if keys := [key for key, *_ in differences(manifest, spec=to_dict(run)).spec]:
         raise VseppError(
             f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
         )

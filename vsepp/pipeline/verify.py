@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsepp.base.digests import FileCache, differing, path_digest
-from vsepp.base.errors import VseppError, as_started
-from vsepp.base.manifest import ancestors_of, artefact_digest, read_manifest
-from vsepp.base.places import PULL
+from vsepp.base.digests import FileCache, path_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import ancestors_of, artefact_digest, differences, read_manifest
+from vsepp.base.places import fixes, pull, snakemake
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.fitting import shown
 from vsepp.pipeline.step import Artefact, owner_of
@@ -22,15 +22,15 @@ class Mismatch:
 
     folder: Path
     differences: tuple[str, ...]
-    mend: str
-    """The command that makes it again."""
+    mend: tuple[str, ...]
+    """The command that makes it again, and others that serve as well."""
 
     def __str__(self) -> str:
-        return f"{self.folder}: {'; '.join(self.differences)}\n    fix: {self.mend}"
+        return f"{self.folder}: {'; '.join(self.differences)}{fixes(*self.mend)}"
 
 
 def verify_all(
-    artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None
+    artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None, config: str = ""
 ) -> tuple[int, list[Mismatch], list[str]]:
     """Verify the artefacts of a plan.
 
@@ -42,6 +42,8 @@ def verify_all(
         Digests that need not be computed again; new ones are added and saved.
     phase
         Only artefacts of this phase; `None`: all.
+    config
+        The option `--config` that chose the plan, for the commands that mend.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def verify_all(
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
     absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
-    mismatches = [found for artefact in wanted if (found := verify(artefact, known, table))]
+    mismatches = [found for artefact in wanted if (found := verify(artefact, known, table, config))]
     known.save()
     by_other_code = [
         f"{artefact.folder}: {'; '.join(made)}"
@@ -63,7 +65,10 @@ def verify_all(
 
 
 def verify(
-    expected: Artefact, known: FileCache, table: Mapping[Path, Artefact] | None = None
+    expected: Artefact,
+    known: FileCache,
+    table: Mapping[Path, Artefact] | None = None,
+    config: str = "",
 ) -> Mismatch | None:
     """Compare an artefact's manifest and bytes with what is expected.
 
@@ -75,6 +80,8 @@ def verify(
         Digests that need not be computed again.
     table
         Folder → artefact that is expected there, to check inputs that are absent, such as a deleted tape.
+    config
+        As for `verify_all`.
 
     Returns
     -------
@@ -82,22 +89,20 @@ def verify(
         `None` if spec, inputs and bytes are as expected, and for an absent artefact that is not versioned. Code is not compared.
     """
     target = expected.targets[0]
-    again = f"{as_started()}snakemake --cores all --forcerun {target} -- {target}"
     if not is_present(expected.folder):
         if not expected.versioned:
             return None
-        make = f"{as_started()}snakemake --cores all -- {target}  (or get it: {as_started()}{PULL})"
-        return Mismatch(expected.folder, ("missing",), make)
+        return Mismatch(expected.folder, ("missing",), (snakemake(target, config), pull()))
     try:
         manifest = read_manifest(expected.folder)
+        found = [
+            *_own_differences(expected, manifest, known),
+            *_absent_differences(expected, manifest, table or {}),
+        ]
     except VseppError as error:
-        return Mismatch(expected.folder, (str(error),), again)
-    differences = [
-        *_own_differences(expected, manifest, known),
-        *_input_differences(expected, manifest, known),
-        *_absent_differences(expected, manifest, table or {}),
-    ]
-    return Mismatch(expected.folder, tuple(differences), again) if differences else None
+        found = [str(error)]
+    again = snakemake(target, config, again=target)
+    return Mismatch(expected.folder, tuple(found), (again,)) if found else None
 
 
 def is_present(path: Path) -> bool:
@@ -106,11 +111,13 @@ def is_present(path: Path) -> bool:
 
 
 def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
-    """Other parameters than expected, and files that were changed."""
-    if differences := differing(to_dict(expected.spec), manifest["spec"]):
-        key, wanted, got = differences[0]
-        keys = ", ".join(key for key, *_ in differences)
-        more = f" ({len(differences)} keys differ: {keys})" if len(differences) > 1 else ""
+    """Other parameters than expected, files that were changed, and inputs with other roles or digests."""
+    inputs = _wanted_inputs(expected, manifest["inputs"], known)
+    found = differences(manifest, spec=to_dict(expected.spec), inputs=inputs)
+    if found.spec:
+        key, wanted, got = found.spec[0]
+        keys = ", ".join(key for key, *_ in found.spec)
+        more = f" ({len(found.spec)} keys differ: {keys})" if len(found.spec) > 1 else ""
         yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name
@@ -118,25 +125,26 @@ def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: Fil
             yield f"{name} is missing"
         elif (present := path_digest(path, known)) != recorded:
             yield f"{name} is not what its step wrote: {_two(recorded, present)}"
-
-
-def _input_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
-    """Inputs with other roles or digests; absent ones are not compared."""
-    recorded = manifest["inputs"]
-    for role in sorted(recorded.keys() | expected.inputs.keys()):
-        path = expected.inputs.get(role) or expected.raw.get(role)
-        if path is None and not expected.raw:
+    for role, digest, read in found.inputs:
+        place = expected.inputs.get(role) or expected.raw.get(role)
+        if digest is None:
             yield f"made from a {role}, which it should not read"
-        elif role not in recorded:
-            yield f"its manifest names no {role}, expected {path}"
-        elif path is not None and is_present(path):
-            try:
-                present = artefact_digest(path, known)
-            except VseppError as error:
-                yield str(error)
-                continue
-            if recorded[role] != present:
-                yield f"made from another {role} than {path}: {_two(present, recorded[role])}"
+        elif read is None:
+            yield f"its manifest names no {role}, expected {place}"
+        else:
+            yield f"made from another {role} than {place}: {_two(digest, read)}"
+
+
+def _wanted_inputs(expected: Artefact, recorded: Mapping[str, str], known: FileCache) -> dict[str, str]:
+    """Role → digest of each input; of an input that is not here, the digest that the manifest has."""
+    wanted = {}
+    for role in recorded.keys() | expected.inputs.keys():
+        path = expected.inputs.get(role) or expected.raw.get(role)
+        if path is not None and is_present(path):
+            wanted[role] = artefact_digest(path, known)
+        elif path is not None or expected.raw:
+            wanted[role] = recorded.get(role, "absent")
+    return wanted
 
 
 def _absent_differences(
@@ -144,7 +152,7 @@ def _absent_differences(
 ) -> Iterator[str]:
     """Absent inputs that would be made with other parameters now: Snakemake no longer asks for them."""
     for absent, made in _absent_inputs(expected, manifest, table):
-        if not any(ancestor["spec_digest"] == absent.spec_digest for ancestor in made):
+        if all(differences(ancestor, spec=absent.spec_digest).spec for ancestor in made):
             yield (
                 f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, and "
                 f"{absent.folder} is absent"
@@ -161,12 +169,12 @@ def other_code(artefact: Artefact, table: Mapping[Path, Artefact]) -> list[str]:
     except VseppError:
         return []
     found = []
-    if manifest["code_digest"] != artefact.code:
+    if differences(manifest, code=artefact.code).code:
         found.append(f"made by other code, commit {_commit(manifest['git'])}")
     for absent, made in _absent_inputs(artefact, manifest, table):
-        same_spec = [ancestor for ancestor in made if ancestor["spec_digest"] == absent.spec_digest]
-        if any(ancestor["code_digest"] != absent.code for ancestor in same_spec):
-            found.append(f"made from a {absent.kind} by other code, commit {_commit(same_spec[-1])}")
+        same = [ancestor for ancestor in made if not differences(ancestor, spec=absent.spec_digest).spec]
+        if any(differences(ancestor, code=absent.code).code for ancestor in same):
+            found.append(f"made from a {absent.kind} by other code, commit {_commit(same[-1])}")
     return found
 
 

@@ -85,9 +85,10 @@ def states_of(rows: Iterable[Expected], records: Records) -> list[State]:
     return states
 
 
-def counted(states: Iterable[State]) -> str:
+def counted(states: Iterable[State], config: str = "") -> str:
     """`105 scores: 51 within tolerance, 45 above chance, 9 not held`; empty where no model is there."""
     numbers = Counter(state.word for state in states)
     words = [f"{numbers[word]} {word}" for word in (WITHIN, ABOVE, NOT_HELD, OUTSIDE) if numbers[word]]
-    shown = f": `{as_started()}vsepp verify --scores` names them" * bool(numbers[OUTSIDE])
+    verify = f"{as_started()}vsepp verify --scores {config}".strip()
+    shown = f": `{verify}` names them" * bool(numbers[OUTSIDE])
     return f"{numbers.total()} scores: {', '.join(words)}{shown}" if words else ""

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import csv_text, write_text
-from vsepp.base.manifest import MANIFEST, git_state, read_manifest
+from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
 from vsepp.reporting import TEMPLATES, filters, summary
 from vsepp.reporting.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
 from vsepp.reporting.drawing import write_figure, write_gaps
@@ -23,7 +23,7 @@ from vsepp.reporting.expected import counted, read_expected, states_of
 from vsepp.reporting.layout import ReportSpec
 from vsepp.reporting.measured import judge
 from vsepp.reporting.published import read_published
-from vsepp.reporting.records import MadeBy, Record, Records, command, read_records
+from vsepp.reporting.records import MadeBy, Record, Records, command, config_of, read_records
 from vsepp.reporting.runs import run_page
 from vsepp.reporting.tables import build_table, flat_rows, page_layout, tex_layout
 
@@ -65,10 +65,13 @@ def write_report(
     context = spec.context
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
-    published, records = read_published(Path(spec.published)), read_records(spec.models)
+    published = read_published(Path(spec.published))
+    config = config_of(context)
+    records = read_records(spec.models, config)
     verdicts = judge(spec.claims, spec, records, published)
     tables = [build_table(name, table, spec, published, records) for name, table in spec.tables]
-    scores = counted(states_of(read_expected(Path(spec.expected)), records)) if spec.expected else ""
+    states = states_of(read_expected(Path(spec.expected)), records) if spec.expected else ()
+    scores = counted(states, config)
     figures = [
         write_figure(name, figure, spec, records, folder / "figures", published)
         for name, figure in spec.figures
@@ -188,7 +191,10 @@ def write_entry(reports: Path) -> None:
     """
     pages = []
     for manifest in sorted(reports.glob(f"{DEFAULT_VARIANT}/*/{MANIFEST}")):
-        spec = read_manifest(manifest)["spec"]
+        made = manifest_if_intact(manifest)
+        if made is None:
+            continue
+        spec = made["spec"]
         link = manifest.with_name("index.html").relative_to(reports).as_posix()
         pages.append((link, spec["context"]["title"], spec["context"]["paper"]["title"]))
     if pages:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.errors import VseppError
-from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
-from vsepp.base.places import PULL
+from vsepp.base.manifest import ancestors_of, differences, parent_of, uncommitted_steps
+from vsepp.base.places import fixes, pull, snakemake
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.reporting import filters
@@ -160,8 +160,15 @@ def best_of(runs: Sequence[str], records: Records) -> str:
     return max(there, key=level, default=runs[0]) if len(runs) > 1 else runs[0]
 
 
-def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
+def read_records(models: Iterable[TrainedSpec], config: str = "") -> dict[str, list[Record]]:
     """Read all models; models of one run become the seeds of one entry.
+
+    Parameters
+    ----------
+    models
+        What the plan says of them.
+    config
+        The option `--config` that chose the plan, for the commands that mend.
 
     Raises
     ------
@@ -175,24 +182,23 @@ def read_records(models: Iterable[TrainedSpec]) -> dict[str, list[Record]]:
             kept = study_of(Path(model.study)).read(model.model, model.seed)
         else:
             kept = read_results(Path(model.run), Path(model.evaluation), trained=model.trained)
-        _require_present(model, kept.evaluated)
+        _require_present(model, kept.evaluated, config)
         records.setdefault(model.model, []).append(Record(kept, model))
     return records
 
 
-def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any]) -> None:
+def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any], config: str) -> None:
     """Refuse a model's weights or metrics that present parameters would make otherwise."""
     made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
     for name, (what_happened, file) in _MADE.items():
-        wanted, actual = model.spec_digests.get(name), made[name].get("spec_digest")
-        if wanted is None or actual == wanted:
-            continue
-        raise VseppError(
-            f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
-            f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another commit can "
-            f"leave it. Get what belongs to this commit: {PULL}; or make it: snakemake --cores all --forcerun "
-            f"{getattr(model, name)}/{file} -- {model.evaluation}/{METRICS_FILE}"
-        )
+        for _, wanted, actual in differences(made[name], spec=model.spec_digests.get(name)).spec:
+            again = f"{getattr(model, name)}/{file}"
+            mend = snakemake(f"{model.evaluation}/{METRICS_FILE}", config, again)
+            raise VseppError(
+                f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
+                f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another "
+                f"commit can leave it.{fixes(pull(), mend)}"
+            )
 
 
 def _manifests(records: Iterable[Record], training: bool) -> list[Mapping[str, Any]]:
@@ -321,13 +327,18 @@ def read_history(record: Record, metric: str) -> dict[int, float]:
     return {int(row["epoch"]): float(row[metric]) for row in record.epochs}
 
 
+def config_of(context: ContextSpec) -> str:
+    """The option `--config` that chooses a report's plan."""
+    return f"--config {f'preset={context.preset} {context.settings}'.strip()}"
+
+
 def command(model: TrainedSpec, context: ContextSpec) -> str:
     """Command that makes one model and its scores, alone; of a record all its seeds, which it drops first."""
-    config = f"preset={context.preset} {context.settings}".strip()
+    config = config_of(context)
     if model.study:
         only = quote(f'only=["{model.model}"]')
         return (
-            f"vsepp record --drop {quote(model.model)} --config {config} && "
-            f"snakemake --cores all reproduce_tables --config {config} {only}"
+            f"vsepp record --drop {quote(model.model)} {config} && "
+            f"snakemake --cores all reproduce_tables {config} {only}"
         )
-    return f"snakemake --cores all --config {config} -- {quote(f'{model.evaluation}/{METRICS_FILE}')}"
+    return f"snakemake --cores all {config} -- {quote(f'{model.evaluation}/{METRICS_FILE}')}"

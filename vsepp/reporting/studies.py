@@ -19,6 +19,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,7 +28,15 @@ from typing import TYPE_CHECKING, Any
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, reading, write_arrays, write_text
-from vsepp.base.manifest import MANIFEST, SEAL, is_intact, read_manifest, require_input, require_intact
+from vsepp.base.manifest import (
+    MANIFEST,
+    SEAL,
+    differences,
+    is_intact,
+    read_manifest,
+    require_input,
+    require_intact,
+)
 from vsepp.base.spec import EvaluationSpec, seeded, to_dict
 
 if TYPE_CHECKING:
@@ -102,10 +111,10 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
 
 
 def is_of(evaluated: Mapping[str, Any], spec: EvaluationSpec) -> bool:
-    """Whether an evaluation, by its manifest, was made with these parameters."""
-    found, wanted = dict(evaluated["spec"]), to_dict(spec)
-    more = set(wanted.pop("protocols")) <= set(found.pop("protocols"))
-    return more and found == wanted
+    """Whether an evaluation, by its manifest, was made with these parameters; it may be under more protocols than they ask for."""
+    found = {key: (wanted, there) for key, wanted, there in differences(evaluated, spec=to_dict(spec)).spec}
+    wanted, there = found.pop("protocols", ([], []))
+    return not found and set(wanted or ()) <= set(there or ())
 
 
 class Study:
@@ -130,8 +139,8 @@ class Study:
             if len(missing) < len(FILES):
                 raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
             return
-        self._lines = {(line["run"], line["seed"]): line for line in self._read_lines(RUNS_FILE)}
-        self._manifests = {line["digest"]: line for line in self._read_lines(MANIFESTS_FILE)}
+        self._lines = self._read_lines(RUNS_FILE, lambda line: (line["run"], line["seed"]))
+        self._manifests = self._read_lines(MANIFESTS_FILE, lambda line: line["digest"])
 
     @property
     def models(self) -> list[Name]:
@@ -141,7 +150,10 @@ class Study:
     def has(self, run: str, spec: EvaluationSpec) -> bool:
         """Whether a model's record was made with these parameters."""
         line = self._lines.get((run, spec.run.init_seed))
-        return line is not None and is_of(self._manifest(line, "evaluated"), spec)
+        if line is None:
+            return False
+        with self._reading(run, spec.run.init_seed):
+            return is_of(self._manifest(line, "evaluated"), spec)
 
     def read(self, run: str, seed: int) -> Kept:
         """A model's record.
@@ -155,7 +167,7 @@ class Study:
         if (run, seed) not in self._lines:
             raise VseppError(f"{where}: no such record; the study has {len(self._lines)} models")
         line = self._lines[run, seed]
-        with reading(where, f"a record as it was kept; {_REPAIR}{run}"):
+        with self._reading(run, seed):
             evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
             history = self._histories.get((run, str(seed)), "")
             arrays = self._arrays(line)
@@ -174,11 +186,16 @@ class Study:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
-    def _read_lines(self, name: str) -> list[dict[str, Any]]:
-        """Objects of a file that has one object a line."""
+    def _reading(self, run: str, seed: int) -> AbstractContextManager[None]:
+        """Guard the reading of one record."""
+        return reading(f"{self.folder}, {seeded(run, seed)}", f"a record as it was kept; {_REPAIR}{run}")
+
+    def _read_lines(self, name: str, key: Callable[[dict[str, Any]], Any]) -> dict[Any, dict[str, Any]]:
+        """Objects of a file that has one object a line, by their key."""
         path = self.folder / name
         with reading(path, f"records, an object a line; {_GET_IT}"):
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+            return {key(line): line for line in lines}
 
     def _manifest(self, line: Mapping[str, Any], key: str) -> dict[str, Any]:
         """A manifest with its ancestors, as its step wrote it."""

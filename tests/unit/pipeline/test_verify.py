@@ -49,7 +49,7 @@ def test_what_is_expected_otherwise_is_told_with_both_values(made, expected, sai
     found = verify(replace(made.run, **expected), made.known)
     assert said in str(found)
     model = made.run.folder / "model"
-    assert found.mend == f"snakemake --cores all --forcerun {model} -- {model}"
+    assert found.mend == (f"snakemake --cores all --forcerun {model} -- {model}",)
 
 
 def test_a_difference_deep_inside_is_shown_without_what_is_around_it(made):
@@ -110,9 +110,9 @@ def test_a_manifest_edited_by_hand_is_refused_whatever_was_edited(made, key):
     assert "is not as its step wrote it" in str(verify(made.run, made.known))
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", "null", "{", '{"digest": 1}'])
+@pytest.mark.parametrize("text", [b"", b"{}", b"[]", b"null", b"{", b'{"digest": 1}', b"\xff\xfe"])
 def test_a_damaged_manifest_is_refused_in_words(made, text):
-    (made.run.folder / "manifest.json").write_text(text)
+    (made.run.folder / "manifest.json").write_bytes(text)
     assert "is not as its step wrote it" in str(verify(made.run, made.known))
 
 
@@ -123,7 +123,7 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it_unless_it_is_no
         made.run.folder.mkdir()
     found = verify(made.run, made.known)
     assert found.differences == ("missing",)
-    assert found.mend.startswith(f"snakemake --cores all -- {made.run.folder / 'model'}")
+    assert found.mend[0] == f"snakemake --cores all -- {made.run.folder / 'model'}"
     assert verify(replace(made.run, step=replace(made.run.step, versioned=False)), made.known) is None
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.apps.cli.common import add_step
-from vsepp.apps.cli.show import add_plan_options, plan_of
-from vsepp.base.errors import VseppError, as_started, did_you_mean
+from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
+from vsepp.base.errors import VseppError, did_you_mean
+from vsepp.base.places import fixes, snakemake
 from vsepp.reporting.studies import METRICS_FILE, Kept
 
 
@@ -69,7 +70,6 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
         if (folder / METRICS_FILE).is_file():
             evaluated.append(folder)
     if not evaluated:
-        raise VseppError(
-            f"{name}: was not evaluated; make it: {as_started()}snakemake --cores all -- {folder}/{METRICS_FILE}"
-        )
+        make = snakemake(folder / METRICS_FILE, config_option(given))
+        raise VseppError(f"{name}: was not evaluated{fixes(make)}")
     return evaluated

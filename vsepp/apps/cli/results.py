@@ -12,7 +12,7 @@ from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.digests import DIGESTS, FileCache
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.places import PHASES
+from vsepp.base.places import PHASES, fixes, pull, snakemake
 from vsepp.base.progress import bytes_text
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def verify(given: argparse.Namespace) -> None:
     started = time.monotonic()
     plan = plan_of(given)
     if given.scores:
-        _hold_scores(plan)
+        _hold_scores(plan, config_option(given))
         return
     if given.phase and plan.variant != plan.parameters.settings.fidelity:
         raise VseppError(
@@ -60,11 +60,11 @@ def verify(given: argparse.Namespace) -> None:
             "null, or make this variant with Snakemake alone"
         )
     known = FileCache(DIGESTS, forget=given.full)
-    verified, mismatches, other_code = verify_all(plan.table.values(), known, given.phase)
-    for line in other_code:
-        print(line)
-    for mismatch in mismatches:
-        print(f"{mismatch}{config_option(given)}")
+    verified, mismatches, other_code = verify_all(
+        plan.table.values(), known, given.phase, config_option(given)
+    )
+    for said in (*other_code, *mismatches):
+        print(said)
     what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
     if mismatches:
         raise VseppError(
@@ -74,7 +74,7 @@ def verify(given: argparse.Namespace) -> None:
     print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
 
 
-def _hold_scores(plan: Plan) -> None:
+def _hold_scores(plan: Plan, config: str) -> None:
     """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
     from vsepp.pipeline.plan import expected_of
     from vsepp.reporting import expected
@@ -85,9 +85,11 @@ def _hold_scores(plan: Plan) -> None:
     models = {(model.model, model.seed): model for report in reports for model in report.models}
     there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
     file = expected_of(plan.parameters)
-    states = expected.states_of(expected.read_expected(file), read_records(there))
+    states = expected.states_of(expected.read_expected(file), read_records(there, config))
     if not states:
-        raise VseppError(f"{file}: none of its models is here; make them: snakemake --cores all all_results")
+        raise VseppError(
+            f"{file}: none of its models is here{fixes(snakemake('all_results', config), pull())}"
+        )
     outside = [state for state in states if state.word == expected.OUTSIDE]
     for row, value, _ in outside:
         bound = f"± {row.tolerance:g}" if isinstance(row.tolerance, float) else "above chance"
@@ -108,26 +110,37 @@ def record(given: argparse.Namespace) -> None:
     from vsepp.base.spec import seeded
     from vsepp.reporting.studies import Study, is_of, read_results, write_study
 
-    plan, waiting = plan_of(given), 0
+    plan, waiting, damaged = plan_of(given), 0, 0
     study = plan.study
-    models = there = study.read_all()
-    if unknown := set(given.drop) - {run for run, _ in models}:
+    before = set(study.models)
+    if unknown := set(given.drop) - {run for run, _ in before}:
         raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
-    models = {(run, seed): kept for (run, seed), kept in models.items() if run not in given.drop}
+    # What is dropped may be damaged.
+    models = {(run, seed): study.read(run, seed) for run, seed in study.models if run not in given.drop}
+    there = dict(models)
     if given.add:
         models |= Study(given.add).read_all()
     for name, model in plan.models.items() if not given.drop and not given.add else ():
         for seed in model.specs.keys() - model.recorded if model.trained else ():
             run, evaluation = plan.folders(name, seed)
             wanted = plan.table["evaluation", seeded(name, seed)].spec
-            if (evaluation / MANIFEST).is_file() and is_of(read_manifest(evaluation), wanted):
-                models[name, seed] = read_results(run, evaluation, trained=True)
-            else:
+            if not (evaluation / MANIFEST).is_file():
                 waiting += 1
-    size = write_study(study.folder, models) if models != there else 0
+                continue
+            try:
+                if finished := is_of(read_manifest(evaluation), wanted):
+                    models[name, seed] = read_results(run, evaluation, trained=True)
+            except VseppError as error:
+                print(error)
+                damaged += 1
+                continue
+            waiting += not finished
+    size = write_study(study.folder, models) if models != there or given.drop else 0
     print(
-        f"{study.folder}: {len(models.keys() - there.keys())} models recorded now, "
-        f"{len(there.keys() & models.keys())} before, {len(there.keys() - models.keys())} dropped; {waiting} are not finished"
+        f"{study.folder}: {len(models.keys() - before)} models recorded now, "
+        f"{len(models.keys() & before)} before, {len(before - models.keys())} dropped; {waiting} are not finished"
         f"{f'; {bytes_text(size)} in all' if size else ''}. "
         "Commit the folder: what has a record is not trained again"
     )
+    if damaged:
+        raise VseppError(f"{study.folder}: {damaged} models are damaged and were not recorded, see above")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.apps.cli.common import add_params, add_step
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.manifest import differences, manifest_if_intact
 from vsepp.base.progress import table
 from vsepp.base.spec import seeded
 
@@ -141,9 +141,8 @@ def _trained_seeds(plan: Plan, name: str) -> list[int]:
 
 
 def _is_trained(made: Artefact) -> bool:
-    if not (made.folder / MANIFEST).is_file():
-        return False
-    return bool(read_manifest(made.folder)["spec_digest"] == made.spec_digest)
+    manifest = manifest_if_intact(made.folder)
+    return manifest is not None and not differences(manifest, spec=made.spec_digest).spec
 
 
 def _protocols(plan: Plan, runs: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from vsepp.base.manifest import MANIFEST, read_manifest
+from vsepp.base.manifest import MANIFEST, differences, read_manifest
 from vsepp.base.spec import from_dict
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
 from vsepp.reporting.layout import ReportSpec, TrainedSpec
@@ -29,7 +29,8 @@ def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]
             continue
         manifest = read_manifest(Path(folder))
         step = STEPS.get(manifest["step"])  # earlier steps had other names
-        if step is None or manifest["code_digest"] != step.code(from_dict(step.spec, manifest["spec"])):
+        code = step.code(from_dict(step.spec, manifest["spec"])) if step else ""
+        if differences(manifest, code=code).code:
             made[folder] = str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])
     return made
 
