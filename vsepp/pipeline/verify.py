@@ -92,7 +92,9 @@ def verify(
     if not is_present(expected.folder):
         if not expected.versioned:
             return None
-        return Mismatch(expected.folder, ("missing",), (snakemake(target, config), pull()))
+        # DVC knows the plan of params/config.yaml alone.
+        elsewhere = () if config else (pull(),)
+        return Mismatch(expected.folder, ("missing",), (snakemake(target, config), *elsewhere))
     try:
         manifest = read_manifest(expected.folder)
         found = [

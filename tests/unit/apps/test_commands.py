@@ -191,8 +191,8 @@ def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_
     table = plan(label="mine", runs={"default": {"flip": True}}).table
     kept = sum(artefact.versioned for artefact in table.values())
     assert told.out.count(": missing\n") == kept
-    assert "    fix: snakemake --cores all -- results/mini/" in told.out
-    assert told.out.count(" --config label=mine 'runs={default: {flip: true}}'\n") == kept
+    fix = "    fix: snakemake --cores all --config label=mine 'runs={default: {flip: true}}' -- re"
+    assert told.out.count(fix) == kept
     assert f"preset mini, variant mine: {kept} of {kept} artefacts do not verify" in told.err
     assert main(["verify", *OF_PARAMS, *changes, "--phase", "models"]) == 1
     assert "label is 'mine', but dvc.yaml versions" in capsys.readouterr().err

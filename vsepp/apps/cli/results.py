@@ -12,7 +12,7 @@ from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.digests import DIGESTS, FileCache
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.places import PHASES, fixes, pull, snakemake
+from vsepp.base.places import PHASES, fixes, snakemake
 from vsepp.base.progress import bytes_text
 
 if TYPE_CHECKING:
@@ -87,9 +87,7 @@ def _hold_scores(plan: Plan, config: str) -> None:
     file = expected_of(plan.parameters)
     states = expected.states_of(expected.read_expected(file), read_records(there, config))
     if not states:
-        raise VseppError(
-            f"{file}: none of its models is here{fixes(snakemake('all_results', config), pull())}"
-        )
+        raise VseppError(f"{file}: none of its models is here{fixes(snakemake('all_results', config))}")
     outside = [state for state in states if state.word == expected.OUTSIDE]
     for row, value, _ in outside:
         bound = f"± {row.tolerance:g}" if isinstance(row.tolerance, float) else "above chance"
