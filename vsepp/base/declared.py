@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import typing
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from vsepp.base.errors import did_you_mean
 from vsepp.base.files import shortly
@@ -53,6 +54,12 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
 Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 """What a paper calls data or an encoder; presets say what plays it."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+@cache
+def adapter(declaration: Any) -> TypeAdapter[Any]:
+    """Reads and writes what a declaration declares; made once, since pydantic takes a millisecond or more for it."""
+    return TypeAdapter(declaration)
 
 
 # Parts of a place that are no keys.

@@ -13,11 +13,10 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import field, replace
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import (
@@ -30,6 +29,7 @@ from vsepp.base.declared import (
     Seed,
     Sha256,
     SplitName,
+    adapter,
     mistakes_of,
 )
 from vsepp.base.errors import VseppError, first_of
@@ -61,6 +61,10 @@ class Component:
             options = {key: option for key, option in value.items() if key != "name"}
             return {**{key: value[key] for key in ("name",) if key in value}, "options": options}
         return value
+
+    @model_serializer
+    def _as_json(self) -> dict[str, Any]:
+        return {"name": self.name, **self.options}
 
 
 LINEAR, ADAM = Component("linear"), Component("adam")
@@ -598,29 +602,8 @@ def shared_fields(declaration: type, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def to_dict(spec: Any) -> Any:
-    """Plain dictionary of a spec and its nested specs, without fields that have their default.
-
-    It holds JSON values only, so that it equals what is read back from a manifest.
-    """
-    if isinstance(spec, Component):
-        return {"name": spec.name, **to_dict(spec.options)}
-    if dataclasses.is_dataclass(spec):
-        return {
-            f.name: to_dict(getattr(spec, f.name))
-            for f in dataclasses.fields(spec)
-            if not _has_default(f, getattr(spec, f.name))
-        }
-    if isinstance(spec, Mapping):
-        return {str(key): to_dict(item) for key, item in spec.items()}
-    if isinstance(spec, (list, tuple)):
-        return [to_dict(item) for item in spec]
-    return spec
-
-
-def _has_default(f: dataclasses.Field[Any], value: Any) -> bool:
-    if f.default_factory is not dataclasses.MISSING:
-        return value == f.default_factory()
-    return f.default is not dataclasses.MISSING and value == f.default
+    """JSON values of a spec and its nested specs, without fields that have their default: as a manifest holds them."""
+    return adapter(type(spec)).dump_python(spec, mode="json", exclude_defaults=True)
 
 
 def to_json(spec: Any) -> str:
@@ -637,18 +620,12 @@ def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
         On unknown or missing keys, and values of another type or out of range, naming them.
     """
     try:
-        return _adapter(kind).validate_json(json.dumps(values), strict=True)  # type: ignore[arg-type]  # a class is hashable
+        return adapter(kind).validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         # What is missing may be what stands there under a wrong name.
         mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")
         listed = first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])
         raise VseppError(f"{where}{listed}") from error
-
-
-@cache
-def _adapter(kind: Any) -> Any:
-    """Reads specs of a class; made once, since pydantic takes a millisecond or more for it."""
-    return TypeAdapter(kind)
 
 
 def from_json(kind: type[S], text_or_path: str) -> S:

@@ -157,4 +157,4 @@ def behind(artefact: Artefact, by_folder: Mapping[Path, Artefact]) -> dict[Path,
 
 def short_digest(*parts: Any) -> str:
     """Beginning of the digest of specs or JSON values, for names of artefacts that variants share."""
-    return value_digest(to_dict(parts))[:8]
+    return value_digest([to_dict(part) for part in parts])[:8]
