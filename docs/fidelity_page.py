@@ -140,7 +140,7 @@ def _said(key: str) -> list[str]:
     if section == "components":
         text = describe(COMPONENTS[middle[0]], middle[1]).documented.get(name, "")
     else:
-        text = descriptions()["RunKeys" if section == "runs" else "CorpusKeys"][name]
+        text = descriptions()["RunKeys" if section == "runs" else "RoleKeys"][name]
     said = re.fullmatch(r"(.*?)(?: Text: (.*?))?(?: Code: (.*))?", text)
     return [f"`{key}`", *(part or "" for part in said.groups())] if said else [f"`{key}`", "", "", ""]
 
@@ -157,11 +157,6 @@ def descriptions() -> dict[str, dict[str, str]]:
                     **{key: text for said in above for key, text in said.items()},
                     **documented(node),
                 }
-    parts = ("ModelSpec", "RunSpec", "ScheduleSpec", "SizeAugmentationSpec", "_EntryKeys")
-    shared = (found[name] for name in parts)
-    found["RunKeys"] = {
-        key: text for said in shared for key, text in said.items()
-    }  # as `_keys_of` gathers them
     return found
 
 

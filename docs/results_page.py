@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jinja2 import StrictUndefined, Template
-from vsepp.config import make_plan
 
+from vsepp.pipeline.planner import make_plan
 from vsepp.reporting.claims import SIGNS
 from vsepp.reporting.layout import ReportSpec
 from vsepp.reporting.pages import write_report

@@ -21,20 +21,19 @@ import importlib
 import importlib.util
 import json
 import pkgutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from vsepp.base.errors import VseppError, did_you_mean
 
 # pydantic is imported where options are checked: digests of code find a component's file on any Python, without it.
 if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
     from vsepp.base.spec import Component
 
 KINDS: dict[str, str] = {
@@ -105,51 +104,86 @@ def load(kind: str, name: str) -> ModuleType:
 
 
 def options(kind: str, component: Component) -> Any:
-    """A component's `Options` as a spec sets them; errors as in `load`, and on options that it refuses."""
-    from pydantic import ValidationError
-
-    from vsepp.base import declared
-
-    described = describe(kind, component.name)
-    module = load(kind, component.name)
-    try:
-        checked = read_options(kind, component)
-    except ValidationError as error:
-        mistakes = declared.mistakes_of(error, described.options)
-        # A component that refuses a value itself begins its message with the option.
-        text = "; ".join(f"{option}: {what}" if option else what for option, what in mistakes)
-        raise VseppError(
-            f"{kind} {component.name!r}: {text}; its options are {known_options(described)}"
-        ) from error
-    return getattr(module, "Options", described.options)(**vars(checked))
+    """A component's `Options`, of its own class, as a spec sets them; errors as in `load` and `checked`."""
+    module, read = load(kind, component.name), checked(kind, component)
+    return getattr(module, "Options", type(read))(**vars(read))
 
 
-def read_options(kind: str, component: Component) -> Any:
-    """A component's declared `Options` as a spec sets them.
+class OptionsError(VseppError):
+    """Options that a component refuses."""
+
+    def __init__(self, kind: str, name: str, refused: Mapping[str, str]) -> None:
+        self.refused = {
+            option: f"option {option} of {kind} {name}: {what}" for option, what in refused.items()
+        }
+        """Option → what is wrong with it."""
+        super().__init__("; ".join(self.refused.values()))
+
+
+def checked(kind: str, component: Component) -> Any:
+    """A component's options as its source declares them, checked without importing it.
 
     Raises
     ------
-    pydantic.ValidationError
-        If it refuses an option.
+    OptionsError
+        On options that it refuses.
     VseppError
         As in `load`.
     """
-    return options_adapter(kind, component.name).validate_json(
-        json.dumps(component.options, default=str), strict=True
-    )
+    from pydantic import ValidationError
+
+    from vsepp.base.declared import adapter, mistakes_of
+
+    declaration = describe(kind, component.name).options
+    try:
+        text = json.dumps(component.options, default=str)
+        return adapter(declaration).validate_json(text, strict=True)
+    except ValidationError as error:
+        refused = {}
+        for option, what in mistakes_of(error, declaration):
+            # A component that refuses a value itself begins its message with the option.
+            option = option or what.partition(":")[0]
+            refused[option] = what.removeprefix(f"{option}: ")
+        raise OptionsError(kind, component.name, refused) from error
 
 
-@cache
-def options_adapter(kind: str, name: str) -> TypeAdapter[Any]:
-    """Reads a component's options, and writes them."""
-    from pydantic import TypeAdapter
+def all_options(kind: str, component: Component) -> dict[str, Any]:
+    """Option → value as JSON has it, options at their default included; errors as in `checked`."""
+    from vsepp.base.declared import adapter
 
-    return TypeAdapter(describe(kind, name).options)
+    read = checked(kind, component)
+    return adapter(type(read)).dump_python(read, mode="json")
 
 
-def known_options(described: Description) -> str:
-    """The names of a component's options, for messages."""
-    return ", ".join(f.name for f in dataclasses.fields(described.options)) or "none"
+def resolved(kind: str, component: Component) -> Component:
+    """A component as a spec names it: without options that equal their default; errors as in `checked`."""
+    from vsepp.base.spec import Component, to_dict
+
+    return Component(component.name, to_dict(checked(kind, component)))
+
+
+def component_of(kind: str) -> Any:
+    """Type of a key that names a component of a kind with its options, which are checked where the key is read."""
+    from pydantic import AfterValidator
+
+    from vsepp.base.spec import Component
+
+    return Annotated[Component, AfterValidator(partial(require_known, kind))]
+
+
+def require_known(kind: str, component: Component) -> Component:
+    """A component, where a declaration checks its values.
+
+    Raises
+    ------
+    ValueError
+        What `checked` would raise.
+    """
+    try:
+        checked(kind, component)
+    except VseppError as error:
+        raise ValueError(str(error)) from error
+    return component
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,6 +48,7 @@ Seed = Annotated[int, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 PositiveFloats = Annotated[tuple[PositiveFloat, ...], Field(min_length=1)]
+Crops = Literal["1C", "10C", "RC", "regions"]
 Precision = Literal["fp32", "tf32", "bf16"]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.+-]*$", max_length=100)]
 """Name of an entry of `params/`, which is part of names of files."""
@@ -56,11 +57,8 @@ Role = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
-@cache
-def adapter(declaration: Any) -> TypeAdapter[Any]:
-    """Reads and writes what a declaration declares; made once, since pydantic takes a millisecond or more for it."""
-    return TypeAdapter(declaration)
-
+adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+"""Reads and writes what a declaration declares; made once, since pydantic takes a millisecond or more for it."""
 
 # Parts of a place that are no keys.
 _OF_PYDANTIC = ("constrained-", "function-", "[key]")
@@ -79,7 +77,7 @@ def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str,
 def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         known = _keys_at(declaration, detail["loc"]) or []
-        return f"unknown key; known here are {', '.join(known)}{did_you_mean(str(detail['loc'][-1]), known)}"
+        return f"unknown key; known here are {', '.join(known) or 'none'}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] in ("missing", "missing_argument", "union_tag_not_found"):
         return "missing"
     if detail["type"] == "union_tag_invalid":
@@ -99,6 +97,8 @@ def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
         return None if inner is None else _keys_at(inner, location[1:])
     if kinds := _kinds(annotation):
         return _keys_at(kinds[location[0]], location[1:]) if location[0] in kinds else None
+    if declaration := getattr(annotation, "declaration", None):
+        return _keys_at(declaration, location)
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is dict:
         return _keys_at(arguments[1], location[1:])

@@ -23,9 +23,11 @@ from vsepp.base.declared import (
     PROTOCOLS,
     STRICT,
     Count,
+    Crops,
     Fraction,
     PositiveFloat,
     Precision,
+    Role,
     Seed,
     Sha256,
     SplitName,
@@ -210,7 +212,7 @@ class EncoderSpec(EncoderKeys):
 class CropSpec:
     """Which part of a decoded image the encoder sees: its centre, ten crops, a random crop, or the windows of `regions`."""
 
-    kind: Literal["1C", "10C", "RC", "regions"]
+    kind: Crops
     size: Count
     """Pixels."""
     random: Literal["crop", "resized_crop"] = "crop"
@@ -368,7 +370,7 @@ class TapeSpec:
     """Splits whose captions have crops."""
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
@@ -407,7 +409,7 @@ class ScheduleSpec:
     for the gradient. Then its memory hardly grows with the batch, and dropout is drawn part by part; null: all. Text, code: all."""
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class SizeAugmentationSpec:
     """What a training step leaves out of images and captions (VSE∞, Section 4.3). Text, code of VSE++: nothing."""
 
@@ -424,7 +426,7 @@ class SizeAugmentationSpec:
     none; VSE∞ deletion. Code: none; VSE∞ mask."""
 
 
-@dataclass(frozen=True, config=STRICT)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
 class ModelSpec:
     """The joint embedding of Eqs. 1–3."""
 
@@ -475,21 +477,43 @@ class ModelSpec:
         return [(kind, component.name) for kind, component in named]
 
 
-@dataclass(frozen=True, config=STRICT)
-class RunSpec:
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class TrainingKeys:
+    """Keys of a run's entry that its spec has as they stand, besides the keys of its parts."""
+
+    system: str
+    """The paper's name of the system: VSE0, VSE++, Order0 or Order++."""
+    dataset: Role
+    """The role of the corpus: a name used by papers, with data assigned by presets."""
+    finetune_from: str | None
+    """The frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
+    loss: Component
+    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
+    optimiser: Component = ADAM
+    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
+    weight decay 1e-4, with BiGRU on regions .01."""
+    legacy_steps: Count
+    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
+    Code: 500."""
+    rc_features: Literal["tape", "inline"]
+    """RC, frozen encoder: features of random crops computed once for all runs (a feature cache: tape), or in each training step (inline)."""
+    precision: Precision = "fp32"
+    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
+    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
+    embeddings are always fp32."""
+    draw: Seed
+    """Crop seed: the seed of the random crops."""
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class RunSpec(TrainingKeys):
     """One trained model, for one seed."""
 
     id: str
-    system: str
-    """VSE0, VSE++, Order0 or Order++."""
-    dataset: str
-    """The role of the corpus: a name used by papers, with data assigned by presets."""
-    trainset: Literal["1C", "10C", "RC", "regions"]
+    trainset: Crops
     restval: bool
     """Train on restval (rV) too."""
     encoder: EncoderSpec
-    finetune_from: str | None
-    """The frozen run whose best snapshot this run starts from; `None` keeps the encoder frozen."""
     train_store: StoreSpec
     eval_store: StoreSpec
     crop: CropSpec
@@ -497,30 +521,14 @@ class RunSpec:
     validation_images: Count | None
     """Number of validation images, from the first in file order; `None`: all."""
     model: ModelSpec
-    loss: Component
-    """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
     schedule: ScheduleSpec
     encoder_mode: Mode
     """Mode of the encoder, as in the released code's branches. `legacy-master`: training mode until the first validation of each epoch;
     `legacy-python3`: in every step."""
-    legacy_steps: Count
-    """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
-    Code: 500."""
-    rc_features: Literal["tape", "inline"]
-    """RC, frozen encoder: features of random crops computed once for all runs (a feature cache: tape), or in each training step (inline)."""
     init_seed: Seed
     order_seed: Seed
-    draw: Seed
-    """Crop seed: the seed of the random crops."""
     image_features: Literal["computed", "precomputed"] = "computed"
     """1C, 10C, regions: features computed here by the encoder, or published with the captions."""
-    precision: Precision = "fp32"
-    """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32 elsewhere. bf16:
-    autocast in the two encoders and their maps; on a GPU the GRU is in tf32. Weights, validation and ranked
-    embeddings are always fp32."""
-    optimiser: Component = ADAM
-    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
-    weight decay 1e-4, with BiGRU on regions .01."""
     size_augmentation: SizeAugmentationSpec = SizeAugmentationSpec()
 
     @property
@@ -595,10 +603,10 @@ def seeded(run: str, seed: int) -> str:
     return f"{run}/seed-{seed}"
 
 
-def shared_fields(declaration: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values, by name, that are fields of a declaration."""
-    names = [field.name for field in dataclasses.fields(declaration)]
-    return {name: values[name] for name in names if name in values}
+def part_of(declaration: type[S], keys: Any, **others: Any) -> S:
+    """What a declaration has of a larger one's values, with others beside them or in their place."""
+    names = {field.name for field in dataclasses.fields(declaration)}  # type: ignore[arg-type]  # a dataclass
+    return declaration(**{**{name: value for name, value in vars(keys).items() if name in names}, **others})
 
 
 def to_dict(spec: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from vsepp.base.components import describe
+from vsepp.base.components import checked, describe
 from vsepp.base.declared import WORDS
 from vsepp.base.spec import Component
 
@@ -36,4 +36,4 @@ def frozen_part(text: Component) -> Component | None:
 
 
 def _weights_of(text: Component) -> str:
-    return getattr(describe("text encoder", text.name).options(**text.options), "weights", "")
+    return getattr(checked("text encoder", text), "weights", "")

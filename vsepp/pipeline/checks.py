@@ -7,13 +7,14 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import chain
 
-from vsepp.base.components import describe
+from vsepp.base.components import checked, describe
 from vsepp.base.declared import FOLDS, PIECES, WORDS
 from vsepp.base.errors import did_you_mean
 from vsepp.models import tokens_of
-from vsepp.pipeline.files import Mistakes, Value
+from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
+from vsepp.pipeline.settings import RunKeys
 from vsepp.reporting.entries import Row
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
@@ -73,18 +74,18 @@ def _ensembles(parameters: Parameters) -> _Wrong:
     """Entries whose two runs make no ensemble."""
     runs = parameters.all_runs
     for paper in parameters.papers.values():
-        for run, values in parameters.of(paper).items():
+        for run, keys in parameters.of(paper).items():
             where = f"{paper.runs_file}: runs.{run}.ensemble"
-            for member in values["ensemble"].value or ():
+            for member in keys.ensemble or ():
                 if member not in runs:
                     yield where, f"got {member!r}; expected another run of a paper that is reproduced"
-                elif runs[member]["ensemble"].value:
+                elif runs[member].ensemble:
                     yield where, f"{member} is an ensemble itself; expected a run that is trained"
-                elif (name := runs[member]["similarity"].value.name) != "dot":
+                elif (name := runs[member].similarity.name) != "dot":
                     yield where, f"{member} has similarity {name}; only inner products add up: expected dot"
-                elif runs[member]["matcher"].value:
+                elif runs[member].matcher:
                     yield where, f"{member} is re-ranked by a matcher; an ensemble has embeddings alone"
-                elif (other := runs[member]["dataset"].value) != (own := values["dataset"].value):
+                elif (other := runs[member].dataset) != (own := keys.dataset):
                     yield where, f"{member} is evaluated on {other}; expected {own}, as {run}"
 
 
@@ -137,8 +138,8 @@ def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, st
     """Place where a paper names a role, section of a preset that fills it, the role, and what names it."""
     for key, section in (("dataset", "corpora"), ("encoder", "encoders")):
         runs: dict[str, list[str]] = {}
-        for run, values in parameters.of(paper).items():
-            runs.setdefault(values[key].value, []).append(run)
+        for run, keys in parameters.of(paper).items():
+            runs.setdefault(getattr(keys, key), []).append(run)
         for role, named in runs.items():
             yield f"{paper.runs_file}: {key} {role}", section, role, f"of {', '.join(named)}"
     encoder = paper.tables.default_encoder
@@ -163,10 +164,10 @@ def _only(parameters: Parameters) -> _Wrong:
 def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
     """Mistakes in a paper's runs, and rows that are fed twice."""
     feeders: dict[str, str] = {}
-    for run, values in parameters.of(paper).items():
+    for run, keys in parameters.of(paper).items():
         where = f"{paper.runs_file}: runs.{run}"
-        yield from _run(run, values, parameters, where)
-        for row in values["feeds"].value:
+        yield from _run(run, keys, parameters, where)
+        for row in keys.feeds:
             if row not in paper.rows:
                 yield f"{where}.feeds", f"row {row} is not in {paper.published}"
             if row in feeders:
@@ -174,94 +175,91 @@ def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
             feeders[row] = run
 
 
-def _run(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
+def _run(run: str, keys: RunKeys, parameters: Parameters, where: str) -> _Wrong:
     """Mistakes across the keys of a run: starting point, dimensions, splits."""
-    if values["finetune_from"].value is not None:
-        for key, what in _start(run, values, parameters):
+    if keys.finetune_from is not None:
+        for key, what in _start(run, keys, parameters):
             yield f"{where}.{key}", what
-    text, joint = values["text"].value.name, values["joint_dim"].value
-    if "text.dim" not in values:
-        yield f"{where}.text", f"text encoder {text} has no option `dim`, its state's size; give it one"
-    elif (dim := values["text.dim"].value) != joint and not values["caption_projection"].value:
-        what = f"got {joint} with a text encoder of dim {dim}; make them equal, or set caption_projection"
+    dim = getattr(checked("text encoder", keys.text), "dim", None)
+    if dim is None:
+        yield (
+            f"{where}.text",
+            f"text encoder {keys.text.name} has no option `dim`, its state's size; give it one",
+        )
+    elif dim != keys.joint_dim and not keys.caption_projection:
+        what = f"got {keys.joint_dim} with a text encoder of dim {dim}; make them equal, or set caption_projection"
         yield f"{where}.joint_dim", what
-    for key, what in _sets(values):
+    for key, what in _sets(keys):
         yield f"{where}.{key}", what
     if not parameters.protocols[run]:
         yield f"{where}.protocols", "got none, and the run feeds no row; name some to evaluate it under"
-    if values["dataset"].value in parameters.corpora:
-        yield from _data(run, values, parameters, where)
+    if keys.dataset in parameters.corpora:
+        yield from _data(run, keys, parameters, where)
 
 
-def _sets(values: Mapping[str, Value]) -> _Wrong:
+def _sets(keys: RunKeys) -> _Wrong:
     """Key and reason where a run's text encoder, poolings, matcher or dropped vectors do not fit its images and captions."""
-    crops, text = values["trainset"].value.partition("+")[0], values["text"].value.name
-    image_pooling, caption_pooling = (values[key].value for key in ("image_pooling", "caption_pooling"))
-    if (kind := tokens_of(values["text"].value)) not in (WORDS, PIECES):
+    crops, text = keys.crops, keys.text.name
+    image_pooling, caption_pooling = keys.image_pooling, keys.caption_pooling
+    if (kind := tokens_of(keys.text)) not in (WORDS, PIECES):
         yield "text", f"text encoder {text} takes {kind}, which no step makes yet"
     if crops == "regions" and not image_pooling:
         yield "image_pooling", "got none; regions are sets of vectors, which a pooling maps to one: mean, gpo"
     if crops == "10C" and image_pooling:
         yield "image_pooling", "10C is one vector an image; expected null, or 1C, RC or regions"
-    if (
-        image_pooling
-        and crops == "RC"
-        and values["finetune_from"].value is None
-        and values["rc_features"].value == "tape"
-    ):
+    if image_pooling and crops == "RC" and keys.finetune_from is None and keys.rc_features == "tape":
         what = "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline"
         yield "rc_features", what
-    if values["drop_vectors"].value and not image_pooling:
+    if keys.drop_vectors and not image_pooling:
         yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"
     gives_sets = describe("text encoder", text).constants.get("GIVES_SETS", False)
     if gives_sets and not caption_pooling:
         what = f"got none; text encoder {text} gives a state of each token, which a pooling maps to one"
         yield "caption_pooling", what
     for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
-        if values["matcher"].value and not pooling:
+        if keys.matcher and not pooling:
             yield key, "got none; a matcher takes sets of vectors, of images and of captions"
     if caption_pooling and not gives_sets:
         yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
 
 
-def _start(run: str, values: Mapping[str, Value], parameters: Parameters) -> _Wrong:
+def _start(run: str, keys: RunKeys, parameters: Parameters) -> _Wrong:
     """Key and reason where a run cannot be fine-tuned from the run that it names."""
-    start, runs = values["finetune_from"].value, parameters.all_runs
+    start, runs = keys.finetune_from, parameters.all_runs
     if start not in runs or start == run:
         yield "finetune_from", f"got {start!r}; expected the id of another run of a paper that is reproduced"
-    elif runs[start]["finetune_from"].value is not None:
+    elif runs[start].finetune_from is not None:
         yield "finetune_from", f"{start} is fine-tuned itself; expected a frozen run"
     else:
         for key in _SHARED_WITH_START:
-            own, its = values[key].value, runs[start][key].value
+            own, its = getattr(keys, key), getattr(runs[start], key)
             if own != its:
                 yield key, f"got {own!r}, but {start}, which it starts from, has {its!r}"
         if missing := sorted(set(parameters.seeds(run)) - set(parameters.seeds(start))):
             yield "seeds", f"{start}, which it starts from, has no seed {missing[0]}"
-    trainset = values["trainset"].value
-    if not trainset.startswith("RC"):
-        yield "trainset", f"got {trainset!r}; a fine-tuned run needs images: RC or RC+rV"
+    if keys.crops != "RC":
+        yield "trainset", f"got {keys.trainset!r}; a fine-tuned run needs images: RC or RC+rV"
 
 
-def _data(run: str, values: Mapping[str, Value], parameters: Parameters, where: str) -> _Wrong:
+def _data(run: str, keys: RunKeys, parameters: Parameters, where: str) -> _Wrong:
     """A training set, protocols and re-ranking that a role's data cannot serve: noted before anything is trained."""
-    fold_size, trainset = parameters.preset.evaluation.fold_size, values["trainset"].value
-    keys = parameters.corpora[values["dataset"].value]
-    if "+rV" in trainset and "restval" not in parameters.splits(keys.dataset):
-        yield f"{where}.trainset", f"got {trainset!r}; {keys.dataset} has no restval images (rV)"
-    known = parameters.images(keys.dataset), keys.first_images or {}
+    fold_size, corpus = parameters.preset.evaluation.fold_size, parameters.corpora[keys.dataset]
+    if keys.restval and "restval" not in parameters.splits(corpus.dataset):
+        yield f"{where}.trainset", f"got {keys.trainset!r}; {corpus.dataset} has no restval images (rV)"
+    known = parameters.images(corpus.dataset), corpus.first_images
     counts = [images["test"] for images in known if "test" in images]
+    k = getattr(checked("matcher", keys.matcher), "k", 0) if keys.matcher else 0
     for protocol in parameters.protocols[run]:
         folds = FOLDS.get(protocol, 0)
         if counts and (test := min(counts)) < folds * fold_size:
             yield (
                 f"{parameters.place('evaluation')}: evaluation.fold_size",
                 f"got {fold_size}; protocol {protocol} needs {folds} such folds, more than the {test} test images "
-                f"of {keys.dataset} ({where})",
+                f"of {corpus.dataset} ({where})",
             )
         ranked = min([*counts, fold_size] if folds else counts, default=None)
-        if ranked and "matcher.k" in values and (k := values["matcher.k"].value) > ranked:
-            what = f"got {k}; protocol {protocol} ranks {ranked} images of {keys.dataset} among each other"
+        if ranked and k > ranked:
+            what = f"got {k}; protocol {protocol} ranks {ranked} images of {corpus.dataset} among each other"
             yield f"{where}.matcher.k", what
 
 
@@ -313,7 +311,7 @@ def _unknown_runs(
             continue
         if owner is None:
             yield where, f"{run} is no run of any paper"
-        elif owner.entries[run].abstract:
+        elif owner.entries[run].get("abstract"):
             yield where, f"{run} is abstract: it is never trained, only inherited from"
         else:
             file = owner.runs_file
@@ -338,8 +336,8 @@ def _released(paper: Paper, parameters: Parameters) -> _Wrong:
         if keys.run not in parameters.all_runs:
             yield f"{where}: {name}.run", f"got {keys.run!r}; expected the id of a run"
             continue
-        place, values = f"{where}: {name}, under fidelity code: {keys.run}", parameters.all_runs[keys.run]
-        known = set(_run(keys.run, values, parameters, place))
+        place = f"{where}: {name}, under fidelity code: {keys.run}"
+        known = set(_run(keys.run, parameters.all_runs[keys.run], parameters, place))
         for wrong in _run(keys.run, as_code.all_runs[keys.run], as_code, place):
             if wrong not in known:
                 yield wrong

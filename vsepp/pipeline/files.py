@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +16,6 @@ from vsepp.base.yaml import yaml_of
 
 M = TypeVar("M", bound=BaseModel)
 _LARGEST = 4 << 20
-
-
-@dataclass(frozen=True)
-class Value:
-    """A resolved value and where it was set."""
-
-    value: Any
-    origin: str
 
 
 class Mistakes:

@@ -15,24 +15,22 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vsepp.base.component_options import all_options, mistakes_in, resolved
+from vsepp.base.components import OptionsError, resolved
 from vsepp.base.components import known as known_components
-from vsepp.base.components import module_name
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there
-from vsepp.base.spec import Component, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
+from vsepp.base.spec import Component
 from vsepp.pipeline.checks import check
-from vsepp.pipeline.files import Mistakes, Value, read_model, read_yaml, validate
+from vsepp.pipeline.files import Mistakes, read_model, read_yaml, validate
 from vsepp.pipeline.papers import Paper, read_papers
-from vsepp.pipeline.parameters import HARMLESS, Parameters
+from vsepp.pipeline.parameters import HARMLESS, Origins, Parameters
 from vsepp.pipeline.settings import (
     COMPONENTS,
-    ComponentKeys,
-    CorpusKeys,
     DatasetsFile,
     FidelityFile,
     PaperFidelity,
     PresetFile,
+    RoleKeys,
     RunKeys,
     Settings,
 )
@@ -49,30 +47,20 @@ _WRITTEN = {
     "archives": "archives=/data/flickr8k",
 }
 """Key of `config.yaml` → how it is given as `--config`."""
-_SPECS: tuple[Any, ...] = (RunSpec, ModelSpec, ScheduleSpec, SizeAugmentationSpec)
-_DEFAULTS: dict[str, Any] = {
-    **{field.name: field.default for spec in _SPECS for field in fields(spec)},
-    **{"base": None, "abstract": False, "ensemble": None, "feeds": {}, "protocols": [], "seeds": None},
-}
-_OPTIONAL = {
-    key: Value(default.name if isinstance(default, Component) else default, "default of the schema")
-    for key, default in _DEFAULTS.items()
-    if key in RunKeys.model_fields and default is not MISSING
-}
-"""Keys that no layer need give, so that a new one does not end the use of older files."""
-_UNNAMED = {key: value for key, value in _OPTIONAL.items() if key in COMPONENTS}
-"""Components of runs that name none."""
+_UNNAMED = {key.name: key.default for key in fields(RunKeys) if key.name in COMPONENTS}
+"""Key → component of the runs that name none; `MISSING` where one must be named."""
+_REQUIRED = {key.name for key in fields(RunKeys) if key.default is key.default_factory is MISSING}
 
 
 @dataclass(frozen=True)
 class _File:
-    """Values that one file, or the command line, gives to runs."""
+    """What one file, or the command line, says of runs."""
 
     label: str
-    runs: Mapping[str, Mapping[str, Value]]
-    """Entry → key → value. A component is two kinds of keys: `loss`, its name, and `loss.margin`, an option."""
-    components: Mapping[tuple[str, str], Mapping[str, Value]] = field(default_factory=dict)
-    """Key and name of a component → `loss.margin` → value, in the runs that name it."""
+    runs: Mapping[str, Mapping[str, Any]]
+    """Entry → its keys."""
+    components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    """Key of a run → component → its options, in the runs that name it."""
     paper: str | None = None
     """Paper whose runs the file is about; `None`: the runs of all papers."""
 
@@ -122,10 +110,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     def layers(fidelity: str) -> _Layers:
         own = [paper for paper in papers.values() if paper.fidelity]
         return [
-            [
-                _File(str(paper.runs_file), _flat(str(paper.runs_file), paper.entries))
-                for paper in papers.values()
-            ],
+            [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
             [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
             [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
             [_file(preset_path, preset)],
@@ -133,7 +118,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         ]
 
     reproduced = {name: papers[name] for name in settings.papers}
-    all_runs = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
+    all_runs, origins = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
     mistakes.raise_if_any()
     released = any(paper.released for paper in reproduced.values())
     parameters = Parameters(
@@ -145,7 +130,8 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         datasets=datasets.datasets,
         corpora=_resolve_corpora(fidelities[settings.fidelity], preset),
         all_runs=all_runs,
-        as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes) if released else {},
+        origins=origins,
+        as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes)[0] if released else {},
         overrides=sections,
     )
     check(parameters, papers, mistakes)
@@ -228,42 +214,14 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def _file(
     label: str | Path, keys: FidelityFile | PaperFidelity | PresetFile, paper: str | None = None
 ) -> _File:
-    components = {
-        (key, name): {
-            f"{key}.{option}": Value(value, f"{label}: components.{key}.{name}")
-            for option, value in given.items()
-        }
-        for key, named in keys.components.items()
-        for name, given in named.items()
-    }
-    return _File(str(label), _flat(str(label), keys.runs), components, paper)
+    return _File(str(label), keys.runs, keys.components, paper)
 
 
-def _flat(label: str, entries: Mapping[str, RunKeys]) -> dict[str, dict[str, Value]]:
-    """Entry → key → value, with a component's name and options side by side."""
-    flat = {}
-    for entry, keys in entries.items():
-        values = _given(keys)
-        for key in COMPONENTS.keys() & values.keys():
-            component: ComponentKeys | None = values.pop(key)
-            if component is None:
-                values[key] = None
-                continue
-            values |= {key: component.name} if component.name else {}
-            values |= {f"{key}.{option}": value for option, value in component.options.items()}
-        flat[entry] = {key: Value(value, f"{label}: {entry}") for key, value in values.items()}
-    return flat
-
-
-def _given(keys: BaseModel) -> dict[str, Any]:
-    return {name: value for name, value in keys if name in keys.model_fields_set}
-
-
-def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = ()) -> list[str]:
+def _lineage(run: str, entries: Mapping[str, Mapping[str, Any]], seen: tuple[str, ...] = ()) -> list[str]:
     """The entries that make up a run, from the most general to its own."""
     if run in seen:
         raise VseppError(f"inherits from itself: {' → '.join([*seen, run])}")
-    base = entries[run].base if "base" in entries[run].model_fields_set else None
+    base = entries[run].get("base")
     bases = [base] if isinstance(base, str) else list(base or ([] if run == "default" else ["default"]))
     lineage: list[str] = []
     for name in bases:
@@ -275,7 +233,7 @@ def _lineage(run: str, entries: Mapping[str, RunKeys], seen: tuple[str, ...] = (
 
 def _resolve_runs(
     layers: _Layers, papers: Mapping[str, Paper], reproduced: Mapping[str, Paper], mistakes: Mistakes
-) -> dict[str, dict[str, Value]]:
+) -> tuple[dict[str, RunKeys], dict[str, Origins]]:
     entries = {name: keys for paper in papers.values() for name, keys in paper.entries.items()}
     for file in chain(*layers):
         known = papers[file.paper].entries if file.paper else entries
@@ -283,16 +241,16 @@ def _resolve_runs(
             if name not in known:
                 of = f"{papers[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
                 mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
-        for key, name in file.components:
+        for key, name in ((key, name) for key, given in file.components.items() for name in given):
             if name not in (there := known_components(COMPONENTS[key])):
                 mistakes.add(
                     f"{file.label}: components.{key}.{name}",
                     f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
                 )
-    runs = {}
+    runs, origins = {}, {}
     for paper in reproduced.values():
         for run, entry in paper.entries.items():
-            if entry.abstract:
+            if entry.get("abstract"):
                 continue
             place = f"{paper.runs_file}: runs.{run}"
             try:
@@ -300,63 +258,59 @@ def _resolve_runs(
             except VseppError as error:
                 mistakes.add(place, str(error))
                 continue
-            runs[run] = _resolve_run(run, paper.name, lineage, layers, place, mistakes)
-    return runs
+            values, origins[run] = _merge_layers(run, paper.name, lineage, layers)
+            _resolve_components(run, values, origins[run], mistakes)
+            if missing := sorted(_REQUIRED - values.keys()):
+                mistakes.add(place, f"no layer gives {', '.join(missing)}")
+            else:
+                runs[run] = RunKeys(**values)
+    return runs, origins
 
 
-def _resolve_run(
-    run: str, paper: str, lineage: list[str], layers: _Layers, place: str, mistakes: Mistakes
-) -> dict[str, Value]:
-    values = {**_OPTIONAL}
+def _merge_layers(
+    run: str, paper: str, lineage: list[str], layers: _Layers
+) -> tuple[dict[str, Any], Origins]:
+    """A run's values as all layers together give them, and where each was set."""
     said = [_said(run, lineage, layer) for layer in layers]
-    components = {**_UNNAMED, **{key: value for layer in said for key, value in layer if key in COMPONENTS}}
+    named = {key: getattr(component, "name", None) for key, component in _UNNAMED.items()}
+    named |= {key: value["name"] for key, value, _ in chain(*said) if key in COMPONENTS and "name" in value}
+    values: dict[str, Any] = {key: Component(name) for key, name in named.items() if name is not None}
+    origins: Origins = {}
     # The component whose options come next: the one named last so far or, before any is named, the run's.
-    meant = {key: named.value for key, named in components.items()}
-    for layer, layer_said in zip(layers, said, strict=True):
+    meant = dict(named)
+    for layer, changes in zip(layers, said, strict=True):
         # A paper's values of components apply to its own runs alone.
-        for file in (file for file in layer if file.paper in (None, paper)):
-            for key, named in components.items():
-                values |= file.components.get((key, named.value), {})
-        for key, value in layer_said:
-            of = key.partition(".")[0]
-            if key in COMPONENTS:
-                meant[key] = value.value
-            elif of in COMPONENTS and meant.get(of) != components[of].value:
+        options = [
+            (key, given, f"{file.label}: components.{key}.{name}")
+            for file in layer
+            if file.paper in (None, paper)
+            for key, name in named.items()
+            if (given := file.components.get(key, {}).get(name or ""))
+        ]
+        for key, value, origin in changes:
+            if key not in COMPONENTS:
+                values[key], origins[key,] = value, origin
                 continue
-            values[key] = value
-    for key, named in components.items():
-        options = {
-            name.partition(".")[2]: values.pop(name) for name in [*values] if name.startswith(f"{key}.")
-        }
-        if named.value is not None:
-            values |= _with_options(key, named, options, f"runs.{run}.{key}", mistakes)
-    if missing := sorted(set(RunKeys.model_fields) - set(values)):
-        mistakes.add(place, f"no layer gives {', '.join(missing)}")
-    return values
+            if "name" in value:
+                meant[key], origins[key,] = value["name"], origin
+            if meant[key] == named[key]:
+                given = {option: setting for option, setting in value.items() if option != "name"}
+                options.append((key, given, origin))
+        for key, given, origin in options:
+            if key in values:
+                values[key].options.update(given)
+                origins.update({(key, option): origin for option in given})
+    return values, origins
 
 
-def _with_options(
-    key: str, named: Value, given: Mapping[str, Value], where: str, mistakes: Mistakes
-) -> dict[str, Value]:
-    """A run's component and all its options, each with what set it."""
-    kind = COMPONENTS[key]
-    component = Component(named.value, {option: value.value for option, value in given.items()})
-    if wrong := mistakes_in(kind, component):
-        for option, what in wrong:
-            mistakes.add(f"{given.get(option, named).origin}: {where}", what)
-        return {key: named}
-    default = f"default of {module_name(kind, named.value)}"
-    options = {
-        f"{key}.{option}": Value(value, given[option].origin if option in given else default)
-        for option, value in all_options(kind, component).items()
-    }
-    return {key: Value(resolved(kind, component), named.origin), **options}
-
-
-def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Value]]:
-    """Keys and values that a layer gives to a run, in order: a later value wins."""
+def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Any, str]]:
+    """Keys and values that a layer gives to a run and where, in order: a later value wins. Components as mappings."""
     return [
-        (key, value)
+        (
+            key,
+            {"name": value} if key in COMPONENTS and not isinstance(value, dict) else value,
+            f"{file.label}: {entry}",
+        )
         for entry in lineage
         for file in layer
         for key, value in file.runs.get(entry, {}).items()
@@ -364,9 +318,21 @@ def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, V
     ]
 
 
-def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusKeys]:
+def _resolve_components(run: str, values: dict[str, Any], origins: Origins, mistakes: Mistakes) -> None:
+    """Check the options of a run's components, and leave out those that equal their default."""
+    for key in COMPONENTS.keys() & values.keys():
+        try:
+            values[key] = resolved(COMPONENTS[key], values[key])
+        except VseppError as error:
+            refused = error.refused if isinstance(error, OptionsError) else {"": str(error)}
+            for option, what in refused.items():
+                origin = origins.get((key, option)) or origins.get((key,), "default of the schema")
+                mistakes.add(f"{origin}: runs.{run}.{key}", what)
+
+
+def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, RoleKeys]:
     return {
-        role: fidelity.corpora.get(role, CorpusKeys()).model_copy(update=_given(keys))
+        role: fidelity.corpora.get(role, RoleKeys()).model_copy(update=keys.model_dump(exclude_unset=True))
         for role, keys in preset.corpora.items()
         if keys is not None
     }

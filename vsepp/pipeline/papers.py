@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.pipeline.files import M, Mistakes, read_model
 from vsepp.pipeline.settings import (
-    UNSET,
     PaperFidelity,
     PaperFidelityFile,
     ReleasedFile,
     ReleasedKeys,
-    RunKeys,
     RunsFile,
 )
 from vsepp.reporting.claims import Claim, ClaimsFile, Difference
@@ -28,11 +27,11 @@ class Paper:
 
     name: str
     folder: Path
-    entries: dict[str, RunKeys]
+    entries: dict[str, dict[str, Any]]
     """Entries of its `runs.yaml`, abstract ones too."""
     fidelity: dict[str, PaperFidelity]
     """Fidelity → values that the paper's own components and entries follow; empty without a `fidelity.yaml`."""
-    tables: TablesFile = UNSET
+    tables: TablesFile = None  # type: ignore[assignment]
     """Like `rows`, `released` and `claims`, filled only for a paper that is reproduced."""
     rows: dict[str, str] = field(default_factory=dict)
     """Row of its published tables → `trained` or `quoted`."""
@@ -126,7 +125,7 @@ def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
                 )
     return replace(
         paper,
-        tables=read_model(TablesFile, paper.tables_file, mistakes) or UNSET,
+        tables=read_model(TablesFile, paper.tables_file, mistakes),  # type: ignore[arg-type]
         rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},

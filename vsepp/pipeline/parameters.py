@@ -10,9 +10,12 @@ from typing import Any
 
 from vsepp.base.declared import PROTOCOLS
 from vsepp.base.spec import SourceKeys
-from vsepp.pipeline.files import Mistakes, Value, read_model
+from vsepp.pipeline.files import Mistakes, read_model
 from vsepp.pipeline.papers import Paper
-from vsepp.pipeline.settings import CorpusKeys, DatasetKeys, DatasetsFile, PresetFile, Settings
+from vsepp.pipeline.settings import DatasetKeys, DatasetsFile, PresetFile, RoleKeys, RunKeys, Settings
+
+Origins = dict[tuple[str, ...], str]
+"""Key, or key of a component and its option, such as `("loss", "margin")` → file and entry."""
 
 HARMLESS = (
     "preset",
@@ -40,12 +43,13 @@ class Parameters:
     """The papers that are reproduced."""
     sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
-    corpora: dict[str, CorpusKeys]
+    corpora: dict[str, RoleKeys]
     """Role → the corpus that plays it; without roles that the preset leaves empty."""
-    all_runs: dict[str, dict[str, Value]]
-    """Every run of the papers that are reproduced: id → key → value. Options of a component stand beside it, as
-    `loss.margin`."""
-    as_code: dict[str, dict[str, Value]]
+    all_runs: dict[str, RunKeys]
+    """Every run of the papers that are reproduced, by id."""
+    origins: dict[str, Origins]
+    """Run → what set its values: file, and entry in it. What is not there has its default."""
+    as_code: dict[str, RunKeys]
     """The same runs under the overlay `code`: how the authors trained the checkpoints that they released."""
     overrides: dict[str, Any] = field(default_factory=dict)
 
@@ -79,34 +83,34 @@ class Parameters:
 
     def seeds(self, run: str) -> tuple[int, ...]:
         """Seeds that a run is trained with: its own seeds, or the seeds of all runs; of an ensemble, the seeds that both runs have."""
-        if members := self.get(run, "ensemble"):
+        if members := self.all_runs[run].ensemble:
             return tuple(seed for seed in self.seeds(members[0]) if seed in self.seeds(members[1]))
-        own = self.get(run, "seeds")
+        own = self.all_runs[run].seeds
         return tuple(self.settings.seeds if own is None else own)
 
     def _possible(self, run: str) -> bool:
-        if members := self.get(run, "ensemble"):
+        if members := self.all_runs[run].ensemble:
             return all(self._possible(member) for member in members)
-        keys = self.corpora.get(self.get(run, "dataset"))
-        if keys is None or self.preset.encoders.get(self.get(run, "encoder")) is None:
+        keys = self.corpora.get(self.all_runs[run].dataset)
+        if keys is None or self.preset.encoders.get(self.all_runs[run].encoder) is None:
             return False
         crops = self.datasets[keys.dataset].crops
-        return crops is None or self.get(run, "trainset").partition("+")[0] == crops
+        return crops is None or self.all_runs[run].crops == crops
 
     @cached_property
-    def runs(self) -> dict[str, dict[str, Value]]:
+    def runs(self) -> dict[str, RunKeys]:
         """Possible runs that `only` names, with the runs that they start from or are the ensemble of."""
         patterns = ["*"] if self.settings.only is None else self.settings.only
         wanted = {run for run in self.possible_runs if any(fnmatch(run, pattern) for pattern in patterns)}
-        wanted |= {member for run in wanted for member in self.get(run, "ensemble") or ()}
-        wanted |= {self.get(run, "finetune_from") for run in wanted}
+        wanted |= {member for run in wanted for member in self.all_runs[run].ensemble or ()}
+        wanted |= {start for run in wanted if (start := self.all_runs[run].finetune_from)}
         return {run: self.all_runs[run] for run in self.possible_runs if run in wanted and self.seeds(run)}
 
     @cached_property
     def protocols(self) -> dict[str, tuple[str, ...]]:
         """Run → protocols that it is evaluated under: its own protocols, and the protocols of the rows and figures that it is in."""
         found = {
-            run: {*self.get(run, "feeds").values(), *self.get(run, "protocols")} for run in self.all_runs
+            run: {*self.all_runs[run].feeds.values(), *self.all_runs[run].protocols} for run in self.all_runs
         }
         for paper in self.papers.values():
             named = [(run, row.protocol) for row in paper.tables.own_rows for run in row.runs]
@@ -122,23 +126,19 @@ class Parameters:
 
     def applies(self, run: str, protocol: str) -> bool:
         """Whether a run can be evaluated under a protocol; under a truth, only where people judged its data set."""
-        keys = self.corpora.get(self.get(run, "dataset"))
+        keys = self.corpora.get(self.all_runs[run].dataset)
         return protocol in PROTOCOLS or keys is None or protocol in self.datasets[keys.dataset].truths
 
-    def get(self, run: str, key: str) -> Any:
-        """Value of one key of one run."""
-        return self.all_runs[run][key].value
-
-    def of(self, paper: Paper) -> dict[str, dict[str, Value]]:
+    def of(self, paper: Paper) -> dict[str, RunKeys]:
         """A paper's own runs."""
-        return {run: values for run, values in self.all_runs.items() if run in paper.entries}
+        return {run: keys for run, keys in self.all_runs.items() if run in paper.entries}
 
     def feeders(self, paper: Paper) -> dict[str, tuple[str, str]]:
         """Row of a paper's published tables → the run that fills it, and the protocol."""
         return {
             row: (run, protocol)
-            for run, values in self.of(paper).items()
-            for row, protocol in values["feeds"].value.items()
+            for run, keys in self.of(paper).items()
+            for row, protocol in keys.feeds.items()
         }
 
     def images(self, dataset: str) -> dict[str, int]:

@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base import components
-from vsepp.base.component_options import resolved
-from vsepp.base.components import describe
+from vsepp.base.components import checked, describe, resolved
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
 from vsepp.base.files import is_there
 from vsepp.base.places import PHASES
 from vsepp.base.spec import (
     CaptionStatesSpec,
-    CorpusKeys,
     CorpusSpec,
     CropSpec,
-    EncoderKeys,
     EncoderSpec,
     EncoderWeightsSpec,
     EvaluationSpec,
@@ -36,16 +33,15 @@ from vsepp.base.spec import (
     VectorsSpec,
     VocabularySpec,
     from_dict,
+    part_of,
     seeded,
-    shared_fields,
 )
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
-from vsepp.pipeline.files import Value
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
-from vsepp.pipeline.settings import ReleasedKeys
+from vsepp.pipeline.settings import ReleasedKeys, RunKeys
 from vsepp.pipeline.step import Artefact
 from vsepp.pipeline.steps import STEPS
 from vsepp.reporting.layout import report_spec
@@ -164,7 +160,7 @@ class _Planner:
         inputs: dict[str, Artefact] = {}
         for role in loss.constants.get("READS", ()):
             if role == "caption_vectors":
-                encoder = getattr(loss.options(**spec.loss.options), "vectors", None)
+                encoder = getattr(checked("loss", spec.loss), "vectors", None)
                 if encoder is None:
                     raise VseppError(
                         f"run {spec.id}: loss {spec.loss.name} reads {role!r}; it needs an option `vectors` that names their encoder"
@@ -181,13 +177,13 @@ class _Planner:
         if run in self.done:
             return
         self.done.add(run)
-        values = self.parameters.all_runs[run]
-        if members := values["ensemble"].value:
-            self._ensemble(run, *members)
+        keys = self.parameters.all_runs[run]
+        if keys.ensemble:
+            self._ensemble(run, *keys.ensemble)
             return
-        published = self._published(values)
+        published = self._published(keys)
         seeds = self.parameters.seeds(run)
-        specs = {seed: self._spec(run, values, seed, published is not None) for seed in seeds or (0,)}
+        specs = {seed: self._spec(run, keys, seed, published is not None) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
         if published is None:
@@ -257,21 +253,21 @@ class _Planner:
     def starts(self) -> set[tuple[str, int]]:
         """Run and seed that a fine-tuning without a record starts from: it needs their weights, recorded or not."""
         found = set()
-        for run, values in self.parameters.runs.items():
-            if (start := values["finetune_from"].value) and not values["ensemble"].value:
-                published = self._published(values) is not None
+        for run, keys in self.parameters.runs.items():
+            if (start := keys.finetune_from) and not keys.ensemble:
+                published = self._published(keys) is not None
                 for seed in self.parameters.seeds(run):
-                    if not self._is_kept(run, self._spec(run, values, seed, published)):
+                    if not self._is_kept(run, self._spec(run, keys, seed, published)):
                         found.add((start, seed))
         return found
 
     def _released(self, name: str, keys: ReleasedKeys, checkpoint: Path, vocabulary: Path) -> None:
         """Enter a checkpoint of the authors as a training of its run, under the fidelity of their code."""
         run = keys.run
-        values = self.parameters.as_code[run]
-        published = self._published(values)
+        trained = self.parameters.as_code[run]
+        published = self._published(trained)
         seed = self.parameters.settings.seeds[0]
-        spec = self._spec(name, values, seed, published is not None)
+        spec = self._spec(name, trained, seed, published is not None)
         inputs = self._inputs(spec, published)
         self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
         raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
@@ -310,12 +306,15 @@ class _Planner:
             raw = {part: layout / file for part, file in entry.files.items()}
         else:
             raw = {part: self._file(file) for part, file in entry.files.items()}
-        spec = CorpusSpec(
+        spec = part_of(
+            CorpusSpec,
+            entry,
             name=name,
             reader=resolved("reader", entry.reader),
-            **{**shared_fields(CorpusKeys, vars(entry)), "expected_images": self.parameters.images(name)},
-            first_images=keys.first_images or {},
-            leave_out=tuple(keys.leave_out or ()),
+            files={},
+            expected_images=self.parameters.images(name),
+            first_images=keys.first_images,
+            leave_out=keys.leave_out,
         )
         return self._add("corpus", spec, inputs, label=role, raw=raw)
 
@@ -365,60 +364,60 @@ class _Planner:
 
     # --- Specs -----------------------------------------------------------------------------------------------
 
-    def _published(self, values: Mapping[str, Value]) -> str | None:
+    def _published(self, keys: RunKeys) -> str | None:
         """Data set of published features that a run takes: its own, or one that it prefers and whose files are there; else `None`."""
-        name = self.parameters.corpora[values["dataset"].value].dataset
+        name = self.parameters.corpora[keys.dataset].dataset
         entry = self.parameters.datasets[name]
         if entry.crops is not None:
             return name
-        other = entry.precomputed.get(values["trainset"].value.partition("+")[0])
-        if values["image_features"].value == "computed" or other is None:
+        other = entry.precomputed.get(keys.crops)  # type: ignore[arg-type]  # none of RC
+        if keys.image_features == "computed" or other is None:
             return None
         files = self.parameters.datasets[other].files.values()
         return other if all(self._own(file) for file in files) else None
 
-    def _spec(self, run: str, said: Mapping[str, Value], seed: int, published: bool) -> RunSpec:
-        values = {key: value.value for key, value in said.items()}
-        keys = self.preset.encoders[values["encoder"]]
-        assert keys  # else the run is not possible
-        network = shared_fields(EncoderKeys, vars(keys))
-        network["options"] = resolved("image encoder", keys.family).options
-        encoder = EncoderSpec(name=values["encoder"], **network)
-        kind, _, restval = values["trainset"].partition("+")
-        random_crops = kind == "RC"
-        side = round(encoder.store_side * values["train_store_scale"]) if random_crops else encoder.store_side
-        drawn = {"random": values["random_crop"], "flip": values["flip"]} if random_crops else {}
-        fixed = {"corners": values["corners"]} if kind == "10C" else {}
-        splits = ("train", "restval") if restval else ("train",)
-        # The released code counts the words of all splits of raw data, but only of train and val of published features.
-        there = self.parameters.splits(self.parameters.corpora[values["dataset"]].dataset)
-        every_split = ("train", "val") if published else there
-        counted = every_split if values["vocabulary"] == "all_splits" else splits
-        finetuned = values["finetune_from"] is not None
-        corpus = self.parameters.corpora[values["dataset"]]
+    def _spec(self, run: str, keys: RunKeys, seed: int, published: bool) -> RunSpec:
+        network = self.preset.encoders[keys.encoder]
+        assert network  # else the run is not possible
+        options = resolved("image encoder", network.family).options
+        encoder = part_of(EncoderSpec, network, name=keys.encoder, options=options)
+        random_crops = keys.crops == "RC"
+        side = round(encoder.store_side * keys.train_store_scale) if random_crops else encoder.store_side
+        drawn: dict[str, Any] = {"random": keys.random_crop, "flip": keys.flip} if random_crops else {}
+        fixed: dict[str, Any] = {"corners": keys.corners} if keys.crops == "10C" else {}
+        corpus = self.parameters.corpora[keys.dataset]
         # A reader of pictures that no paper used decides for them.
         reader = describe("reader", self.parameters.datasets[corpus.dataset].reader.name)
-        orientation = reader.constants.get("EXIF_ORIENTATION", values["exif_orientation"])
-        # Published features go into the model as they are.
-        values["normalise_features"] = values["normalise_features"] and not published
-        values |= {"trainset": kind, "encoder": encoder}
-        mask = values["drop_words"] > 0 and values["drop_words_by"] == "mask"
-        values["vocabulary"] = VocabularySpec(counted, values["vocabulary_threshold"], mask=mask)
-        if tokens_of(values["text"]) == PIECES:
-            values["vocabulary"] = VocabularySpec((), 1, kind=PIECES, file=pieces_file(values["text"]))
-        values["image_features"] = "precomputed" if published else "computed"
-        return RunSpec(
-            **shared_fields(RunSpec, values),
+        orientation = reader.constants.get("EXIF_ORIENTATION", keys.exif_orientation)
+        return part_of(
+            RunSpec,
+            keys,
             id=run,
-            restval=bool(restval),
-            train_store=StoreSpec(values["resize"], side, orientation),
-            eval_store=StoreSpec(values["resize"], encoder.store_side, orientation),
-            crop=CropSpec(kind, encoder.input_size, **drawn, **fixed),
+            trainset=keys.crops,
+            restval=keys.restval,
+            encoder=encoder,
+            train_store=StoreSpec(keys.resize, side, orientation),
+            eval_store=StoreSpec(keys.resize, encoder.store_side, orientation),
+            crop=CropSpec(keys.crops, encoder.input_size, **drawn, **fixed),
+            vocabulary=self._vocabulary(keys, published),
             validation_images=corpus.published_validation_images if published else corpus.validation_images,
-            model=ModelSpec(**shared_fields(ModelSpec, values)),
-            schedule=ScheduleSpec(**shared_fields(ScheduleSpec, values)),
-            size_augmentation=SizeAugmentationSpec(**shared_fields(SizeAugmentationSpec, values)),
-            encoder_mode=values["finetuned_mode" if finetuned else "frozen_mode"],
+            # Published features go into the model as they are.
+            model=part_of(ModelSpec, keys, normalise_features=keys.normalise_features and not published),
+            schedule=part_of(ScheduleSpec, keys),
+            size_augmentation=part_of(SizeAugmentationSpec, keys),
+            encoder_mode=keys.finetuned_mode if keys.finetune_from else keys.frozen_mode,
             init_seed=seed,
             order_seed=seed,
+            image_features="precomputed" if published else "computed",
         )
+
+    def _vocabulary(self, keys: RunKeys, published: bool) -> VocabularySpec:
+        if tokens_of(keys.text) == PIECES:
+            return VocabularySpec((), 1, kind=PIECES, file=pieces_file(keys.text))
+        splits: tuple[str, ...] = ("train", "restval") if keys.restval else ("train",)
+        if keys.vocabulary == "all_splits":
+            # The released code counts the words of all splits of raw data, but only of train and val of published features.
+            there = self.parameters.splits(self.parameters.corpora[keys.dataset].dataset)
+            splits = ("train", "val") if published else there
+        mask = keys.drop_words > 0 and keys.drop_words_by == "mask"
+        return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask)

@@ -7,15 +7,24 @@ The string below a key says what it is, and of a key of a run also what the pape
 from __future__ import annotations
 
 import dataclasses
-import typing
+import json
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.dataclasses import dataclass
+from pydantic_core import CoreSchema, core_schema
 
 from vsepp.base import spec
-from vsepp.base.component_options import component_of, mistakes_in
-from vsepp.base.declared import STRICT, Count, Name, Role, Seed, SplitName
+from vsepp.base.components import component_of, require_known
+from vsepp.base.declared import STRICT, Count, Crops, Name, Role, Seed, SplitName, adapter
 from vsepp.base.spec import Component, Mode
 from vsepp.reporting.entries import Protocol
 
@@ -29,31 +38,10 @@ def _each_once(seeds: list[int]) -> list[int]:
 
 
 Seeds = Annotated[list[Seed], AfterValidator(_each_once)]
-UNSET: Any = None
-"""Default of a key that a layer may leave out, but that a resolved run must have."""
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(**STRICT, frozen=True)
-
-
-class ComponentKeys(BaseModel):
-    """A component: its name, its name with options, or options alone, for the component that another layer names."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
-
-    name: str | None = None
-    """The component; each has its own options."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """All but the name."""
-        return dict(self.model_extra or {})
 
 
 COMPONENTS: dict[str, str] = {
@@ -79,88 +67,91 @@ Defaults = Annotated[
 ]
 
 
-class _EntryKeys(_Model):
-    """Keys of an entry that a run's spec lacks, or has in another form."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class RunKeys(spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, spec.ModelSpec):
+    """A run: what its entry, the entries that it inherits from and all layers say together."""
 
-    base: str | list[str] = UNSET
+    base: str | list[str] = dataclasses.field(default_factory=list)
     """Entry or entries to inherit from; later entries override earlier ones."""
-    abstract: bool = UNSET
+    abstract: bool = False
     """Never trained, only inherited from."""
-    ensemble: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = UNSET
+    ensemble: Annotated[list[Name], Field(min_length=2, max_length=2)] | None = None
     """Two runs: the entry is not trained, and its scores are the mean of theirs, for each seed that both have."""
-    feeds: dict[str, Protocol] = UNSET
+    feeds: dict[str, Protocol] = dataclasses.field(default_factory=dict)
     """Row of the paper's tables → protocol under which this run fills the row."""
-    protocols: list[Protocol] = UNSET
+    protocols: list[Protocol] = dataclasses.field(default_factory=list)
     """Further protocols to evaluate under."""
-    system: str = UNSET
-    """The paper's name of the system, such as VSE++."""
-    dataset: Role = UNSET
-    """The role of the corpus; the preset assigns the data."""
-    trainset: Trainset = UNSET
+    trainset: Trainset
     """Training crops (1C, 10C, RC) or regions; +rV adds restval images, if the data have them."""
-    encoder: Role = UNSET
+    encoder: Role
     """The role of the image encoder; the preset assigns the network."""
-    finetune_from: str | None = UNSET
-    """Frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
-    resize: Literal["squash", "short_side"] = UNSET
+    resize: Literal["squash", "short_side"]
     """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the length, the aspect
     ratio is kept. Text: to 256×256; interpolation not mentioned; VSE∞ to 512×512. Code: short side to 256, aspect ratio kept; VSE∞
     to 512×512."""
-    random_crop: Literal["crop", "resized_crop"] = UNSET
+    random_crop: Literal["crop", "resized_crop"]
     """RC: a random window of fixed size, or of random scale and aspect ratio. Text: one random 224×224 crop of the resized
     image; VSE∞ not mentioned. Code: `RandomResizedCrop(224)` of the original pixels; VSE∞ both sides times one number from .6 to 1."""
-    train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)] = UNSET
+    train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)]
     """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side. Text: the 256×256
     image; VSE∞ not mentioned. Code: the original pixels; here a larger cached image replaces them, without the finest detail. VSE∞
     has crops of .6 to 1 of a side; here all are of .8."""
-    exif_orientation: Literal["ignored", "applied"] = UNSET
+    exif_orientation: Literal["ignored", "applied"]
     """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
     applied. Text: not mentioned. Code: ignored."""
-    corners: Literal["image", "square"] = UNSET
+    corners: Literal["image", "square"]
     """10C: corners of the whole image, or of its central square; equal for squashed images. Text: not mentioned. Code: for
     published features the whole image with its aspect ratio, as in the order embeddings' extractor."""
-    flip: bool = UNSET
+    flip: bool
     """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time; VSE∞ too."""
-    vocabulary: Literal["own_training", "all_splits"] = UNSET
+    vocabulary: Literal["own_training", "all_splits"]
     """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
     against it); training and validation with the precomputed features, and in VSE∞."""
-    vocabulary_threshold: Count = UNSET
+    vocabulary_threshold: Count
     """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
-    frozen_mode: Mode = UNSET
+    frozen_mode: Mode
     """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
     in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
     `python3` and `pytorch4.1`: in every step. In training mode dropout is active and batch normalisation's statistics change. VSE∞: eval."""
-    finetuned_mode: Mode = UNSET
+    finetuned_mode: Mode
     """Mode of a fine-tuned encoder's dropout and batch normalisation; same values as frozen_mode. Text: not mentioned. Code: as for a
     frozen encoder; VSE∞ eval."""
-    image_features: Literal["computed", "precomputed_if_given"] = UNSET
+    image_features: Literal["computed", "precomputed_if_given"]
     """1C, 10C and regions: features computed from the images, or the published ones if their folder is given. Text: computed from the
     images; VSE∞ regions of BUTD. Code: the published files of precomputed features; VSE∞ too."""
-    seeds: Seeds | None = UNSET
+    seeds: Seeds | None = None
     """One training per seed; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 
+    @property
+    def crops(self) -> Crops:
+        """Its training set without rV."""
+        return self.trainset.partition("+")[0]  # type: ignore[return-value]  # as `Trainset` lists them
 
-def _keys_of(declaration: type, *names: str) -> dict[str, Any]:
-    """Fields of a declaration as keys that a layer may leave out; some of them, or all."""
-    hints = typing.get_type_hints(declaration, include_extras=True)
-    chosen = names or [field.name for field in dataclasses.fields(declaration)]
-    keys = {Component: ComponentKeys, Component | None: ComponentKeys | None}
-    return {name: (keys.get(hints[name], hints[name]), UNSET) for name in chosen}
-
-
-# What a run's spec has is declared there.
-_WithSpec: Any = create_model(
-    "_WithSpec",
-    __base__=_EntryKeys,
-    **_keys_of(spec.ModelSpec),
-    **_keys_of(spec.RunSpec, "loss", "optimiser", "legacy_steps", "rc_features", "precision", "draw"),
-    **_keys_of(spec.ScheduleSpec),
-    **_keys_of(spec.SizeAugmentationSpec),
-)
+    @property
+    def restval(self) -> bool:
+        """Whether its training set is with rV."""
+        return self.trainset.endswith("+rV")
 
 
-class RunKeys(_WithSpec):
-    """One entry of a `runs.yaml`, or a layer's changes to it."""
+class _Layer:
+    """Annotation of some of a run's keys, in an entry or in a layer: they are checked, and left as they stand."""
+
+    declaration = RunKeys
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, keys: dict[str, Any]) -> dict[str, Any]:
+        try:
+            adapter(RunKeys).validate_json(json.dumps(keys), strict=True)
+        except ValidationError as error:
+            wrong = [detail for detail in error.errors() if detail["type"] != "missing"]
+            if wrong:
+                raise ValidationError.from_exception_data(error.title, wrong) from None  # type: ignore[arg-type]
+        return keys
+
+
+Entry = Annotated[dict[str, Any], _Layer()]
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -187,20 +178,20 @@ class DatasetKeys(spec.CorpusKeys):
     """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
 
 
-class CorpusKeys(_Model):
+class RoleKeys(_Model):
     """In a preset: the data set of a role. In a fidelity: the number of its validation images."""
 
-    dataset: str = UNSET
+    dataset: str = ""
     """An entry of datasets.yaml."""
-    validation_images: Count | None = UNSET
+    validation_images: Count | None = None
     """Number of validation images, from the first; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
     images of COCO (5,000 captions), all 1,014 of Flickr30K."""
-    published_validation_images: Count | None = UNSET
+    published_validation_images: Count | None = None
     """The same, for runs on published features. Text: the same. Code: the first 1,000 images (5,000 captions) of the published
     files, for Flickr30K too."""
-    first_images: dict[SplitName, Count] = UNSET
+    first_images: dict[SplitName, Count] = {}
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
-    leave_out: list[str] = UNSET
+    leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
 
 
@@ -213,8 +204,7 @@ class EncoderKeys(spec.EncoderKeys):
 
     @model_validator(mode="after")
     def _fits_its_family(self) -> EncoderKeys:
-        if mistakes := mistakes_in("image encoder", self.family):
-            raise ValueError("; ".join(what for _, what in mistakes))
+        require_known("image encoder", self.family)
         return self
 
 
@@ -253,13 +243,13 @@ class PresetFile(_Model):
     """Name of the preset's data on the pages."""
     data_note: str
     """Part of every caption; empty for the paper's own data."""
-    corpora: dict[Role, CorpusKeys | None]
+    corpora: dict[Role, RoleKeys | None]
     """Role → data set; null: the role's runs are left out."""
     encoders: dict[Role, EncoderKeys | None]
     """Role → network; null: the role's runs are left out."""
     evaluation: EvaluationKeys
     components: Defaults = {}
-    runs: dict[str, RunKeys] = {}
+    runs: dict[str, Entry] = {}
     tables: dict[Name, list[str]] = {}
     """Paper → tables and figures of its report, in order; papers without an entry have all of them."""
     resources: ResourceKeys
@@ -270,15 +260,15 @@ class PresetFile(_Model):
 class FidelityFile(_Model):
     """A file of `params/fidelity/`."""
 
-    runs: dict[str, RunKeys] = {}
-    corpora: dict[Role, CorpusKeys] = {}
+    runs: dict[str, Entry] = {}
+    corpora: dict[Role, RoleKeys] = {}
     components: Defaults = {}
 
 
 class PaperFidelity(_Model):
     """One side of a paper's `fidelity.yaml`."""
 
-    runs: dict[str, RunKeys] = {}
+    runs: dict[str, Entry] = {}
     """Entries of this paper's runs.yaml."""
     components: Defaults = {}
 
@@ -310,7 +300,7 @@ class Settings(_Model):
 class RunsFile(_Model):
     """A paper's `runs.yaml`: id → entry."""
 
-    runs: dict[Name, RunKeys]
+    runs: dict[Name, Entry]
 
 
 class DatasetsFile(_Model):

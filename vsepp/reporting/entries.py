@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base import components, declared
-from vsepp.base.component_options import all_options, component_of
+from vsepp.base.components import all_options, component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Count, Role
 from vsepp.base.spec import Component
 from vsepp.evaluation.metric_list import COMPARED, METRICS, SCORES

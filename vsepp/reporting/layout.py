@@ -210,8 +210,8 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         claims=tuple(paper.claims.items()),
         runs={
             run: {
-                **{key: parameters.get(run, key) for key in OF_A_ROW},
-                "finetuned": "yes" if parameters.get(run, "finetune_from") else "no",
+                **{key: getattr(parameters.all_runs[run], key) for key in OF_A_ROW},
+                "finetuned": "yes" if parameters.all_runs[run].finetune_from else "no",
             }
             for run in {*named, *(feed.run for feed in feeds.values() if feed.run)}
         },

@@ -58,7 +58,7 @@ DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
         ("no.json", "no.json: no such file; expected JSON of a RunSpec"),
         (
             '{"colour": 1}',
-            r"^RunSpec\.colour: unknown key; known here are crop, dataset, .*; RunSpec\.id: missing",
+            r"^RunSpec\.colour: unknown key; known here are crop, dataset, .*; RunSpec\.system: missing",
         ),
         ('{"id": "x"}', r"^RunSpec\.system: missing; RunSpec\.dataset: missing; .*; and 15 more"),
         (

@@ -134,9 +134,9 @@ def test_a_gpu_gives_the_states_of_a_cpu(cuda):
         (Component("transformer"), "no text encoder is named 'transformer'; there are .*gru"),
         (
             Component("gru", {"dim": 0}),
-            "dim: got 0; input should be greater than or equal to 1; its options are word_dim, dim",
+            "option dim of text encoder gru: got 0; input should be greater than or equal to 1",
         ),
-        (Component("gru", {"word_dim": -1}), "word_dim: got -1; input should be"),
+        (Component("gru", {"word_dim": -1}), "word_dim of text encoder gru: got -1; input should be"),
     ],
 )
 def test_unknown_text_encoders_and_sizes_are_refused(component, said):

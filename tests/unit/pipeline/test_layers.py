@@ -6,7 +6,7 @@ from plans import PARAMS, edit, nested, over, plan, refused
 
 from vsepp.base.spec import Component
 from vsepp.base.yaml import yaml_of
-from vsepp.pipeline.files import Value, with_types
+from vsepp.pipeline.files import with_types
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.planner import make_plan
 
@@ -39,13 +39,14 @@ def test_layers_take_precedence_in_the_documented_order(params):
             overrides = over(overrides, said)
         else:
             edit(params / file, said)
-        values = load(params, overrides).all_runs[run]
+        found = load(params, overrides)
+        keys, origins = found.all_runs[run], found.origins[run]
         where = file if file == "--config" else params / file
         entry = place.removeprefix("paper.").removeprefix("runs.")
-        assert values["loss.margin"] == Value(number, f"{where}: {entry}")
-        assert option or values["clip_norm"] == Value(number, f"{where}: {entry}")
-    assert values["loss"].value == Component("max_of_hinges", {"margin": 10.0})
-    assert values["loss.curriculum"] == Value(0.0, "default of vsepp.losses.max_of_hinges")
+        assert (keys.loss.options["margin"], origins["loss", "margin"]) == (number, f"{where}: {entry}")
+        assert option or (keys.clip_norm, origins["clip_norm",]) == (number, f"{where}: {entry}")
+    assert keys.loss == Component("max_of_hinges", {"margin": 10.0})
+    assert ("loss", "curriculum") not in origins, "it has its default"
 
 
 NAMED = {"name": "sum_of_hinges", "margin": 0.05}
@@ -73,8 +74,7 @@ def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_i
     }
     edit(params / RUNS, entries)
     found = load(params)
-    assert found.get(bases[-1], "loss") == component
-    assert found.all_runs[bases[-1]]["loss.margin"].value == component.options.get("margin", 0.2)
+    assert found.all_runs[bases[-1]].loss == component
 
 
 def test_options_of_a_layer_reach_the_runs_that_name_the_component_and_no_others():
@@ -89,22 +89,23 @@ def test_another_component_in_a_run_takes_none_of_the_options_that_its_base_gave
     run = {"base": "coco-order0-10c-rv", "loss": "max_of_hinges", "protocols": ["1K"]}
     edit(params / RUNS, {"odd": run})
     found = load(params)
-    assert found.get("coco-order0-10c-rv", "loss") == Component("sum_of_hinges", {"margin": 0.05})
-    assert found.get("odd", "loss") == Component("max_of_hinges")
+    assert found.all_runs["coco-order0-10c-rv"].loss == Component("sum_of_hinges", {"margin": 0.05})
+    assert found.all_runs["odd"].loss == Component("max_of_hinges")
     # Every run that names `gru` has the preset's options of `gru`.
-    assert found.all_runs["odd"]["text.dim"] == Value(128, f"{params}/presets/mini.yaml: components.text.gru")
+    assert found.all_runs["odd"].text.options["dim"] == 128
+    assert found.origins["odd"]["text", "dim"] == f"{params}/presets/mini.yaml: components.text.gru"
 
 
 def test_of_several_bases_the_later_wins_and_the_root_is_applied_once():
     found = load(PARAMS, {"preset": "paper"})
-    assert found.get("coco-vse0-rc-rv-ft", "learning_rate") == 0.00002
-    assert found.get("coco-vse0-rc-rv-ft", "system") == "VSE0"
+    assert found.all_runs["coco-vse0-rc-rv-ft"].learning_rate == 0.00002
+    assert found.all_runs["coco-vse0-rc-rv-ft"].system == "VSE0"
 
 
 def test_rows_are_not_inherited_and_protocols_come_from_rows_figures_and_the_run():
     found = load(PARAMS, {"preset": "paper"})
-    assert found.get("coco-vsepp-rc-rv-resnet", "feeds") == {"1.10": "5x1K"}
-    assert found.get("flickr-vsepp-rc-neg2", "feeds") == {}
+    assert found.all_runs["coco-vsepp-rc-rv-resnet"].feeds == {"1.10": "5x1K"}
+    assert found.all_runs["flickr-vsepp-rc-neg2"].feeds == {}
     assert found.protocols["coco-vsepp-rc-rv-ft"] == ("5K", "5x1K")  # two rows
     assert found.protocols["flickr-vsepp-rc-neg2"] == ("1K",)  # its own
 

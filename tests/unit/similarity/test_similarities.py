@@ -102,7 +102,9 @@ def test_a_similarity_of_another_package_needs_a_score_alone(monkeypatch, tmp_pa
 def test_an_unknown_similarity_or_option_is_refused_with_those_there_are():
     with pytest.raises(VseppError, match="'cosine'; there are dot, order"):
         scorer(Component("cosine"))
-    with pytest.raises(VseppError, match="form: got 'cube'; input should be 'squared' or 'root'"):
+    with pytest.raises(
+        VseppError, match="form of similarity order: got 'cube'; input should be 'squared' or 'root'"
+    ):
         scorer(Component("order", {"form": "cube"}))
-    with pytest.raises(VseppError, match=r"'dot'.*its options are none"):
+    with pytest.raises(VseppError, match=r"form of similarity dot: .*known here are none"):
         scorer(Component("dot", {"form": "root"}))

@@ -159,8 +159,9 @@ def _protocols(plan: Plan, runs: Iterable[str]) -> str:
 
 def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
+    from vsepp.base.components import all_options, module_name
     from vsepp.base.spec import Component, to_json
-    from vsepp.pipeline.settings import RunKeys
+    from vsepp.pipeline.settings import COMPONENTS
 
     plan = plan_of(given)
     found = plan.parameters.runs
@@ -170,13 +171,18 @@ def show(given: argparse.Namespace) -> None:
     if given.json:
         print(to_json(plan.models[given.run].spec))
         return
-    order = list(RunKeys.model_fields)
+    keys, origins = found[given.run], plan.parameters.origins[given.run]
     rows = [["key", "value", "set by"]]
-    # A component's options stand below its name.
-    for key, value in sorted(
-        found[given.run].items(), key=lambda item: order.index(item[0].partition(".")[0])
-    ):
-        said = value.value.name if isinstance(value.value, Component) else value.value
-        rows.append([key, json.dumps(said, ensure_ascii=False), value.origin])
+    for name, value in vars(keys).items():
+        said = value.name if isinstance(value, Component) else value
+        rows.append(
+            [name, json.dumps(said, ensure_ascii=False), origins.get((name,), "default of the schema")]
+        )
+        if isinstance(value, Component):
+            kind = COMPONENTS[name]
+            default = f"default of {module_name(kind, value.name)}"
+            for option, setting in all_options(kind, value).items():
+                origin = origins.get((name, option), default)
+                rows.append([f"{name}.{option}", json.dumps(setting, ensure_ascii=False), origin])
     print(*table(rows, "lll"), "", sep="\n")
     print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
