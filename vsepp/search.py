@@ -289,6 +289,6 @@ def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
     for place in beside(folder, "stores/*"):
         if (place / MANIFEST).is_file():
             manifest = read_manifest(place)
-            if (manifest["inputs"].get("images"), manifest["spec_digest"]) == wanted:
+            if (manifest["inputs"].get("corpus"), manifest["spec_digest"]) == wanted:
                 return place
     return None

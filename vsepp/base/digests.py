@@ -87,6 +87,11 @@ def value_digest(value: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def short_digest(*values: Any) -> str:
+    """Beginning of the digest of JSON values, for names."""
+    return value_digest(values)[:8]
+
+
 def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
     """Innermost differences of two JSON values: dotted key and both values, `None` for a missing value."""
     if one == other:

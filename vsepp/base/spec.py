@@ -123,8 +123,8 @@ class CorpusSpec(CorpusKeys):
     reader: Component
     """A module of `vsepp.data.readers`."""
     files: dict[str, str] = field(default_factory=dict)
-    """The reader's name of a file (`images`, `splits`, `captions`, ...) → path of the file, zip archive or folder. Paths do not
-    change the result: manifests and plans hold the spec without them."""
+    """The reader's name of a file (`images`, `splits`, `captions`, ...) → name of the file, zip archive or folder; where it is read
+    also its path."""
     first_images: dict[SplitName, Count] = field(default_factory=dict)
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
@@ -538,8 +538,9 @@ class RunSpec(TrainingKeys):
 
     @property
     def seeded_id(self) -> str:
-        """Its name among the artefacts; see `seeded`."""
-        return seeded(self.id, self.init_seed)
+        """Its name among the artefacts; see `seeded`. Published features in place of computed ones make another model."""
+        published = "-published" * (self.image_features == "precomputed")
+        return seeded(f"{self.id}{published}", self.init_seed)
 
     @property
     def train_splits(self) -> tuple[str, ...]:

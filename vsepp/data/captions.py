@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nltk.tokenize.destructive import NLTKWordTokenizer
@@ -14,6 +15,7 @@ from vsepp.base.declared import PIECES, WORDS
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import VocabularySpec
 from vsepp.data import wordpieces
+from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 
@@ -55,6 +57,42 @@ def split(text: str, vocabulary: Vocabulary) -> list[str]:
 def tokenize_captions(captions: Table) -> list[list[str]]:
     """Words of every caption of a captions table, in its order."""
     return [tokenize(text) for text in captions["text"]]
+
+
+def make_tokens(
+    spec: VocabularySpec,
+    corpus: Path,
+    out: Path,
+    *,
+    vocabulary: Vocabulary | None = None,
+    pieces: Path | None = None,
+) -> dict[str, Any]:
+    """Write a vocabulary and the ids of all captions.
+
+    Parameters
+    ----------
+    spec
+        What the vocabulary is made of.
+    corpus
+        Folder of the tables.
+    out
+        Gets `tokens.npz` and `vocabulary.json`.
+    vocabulary
+        The vocabulary, where it is not counted.
+    pieces
+        File of pieces of words; by default that of all-MiniLM-L6-v2.
+    """
+    _, captions = read_tables(corpus)
+    tokenized = None
+    if spec.kind == WORDS:
+        tokenized = tokenize_captions(captions)
+        vocabulary = vocabulary or build_vocabulary(captions, spec, tokenized)
+    else:
+        vocabulary = Vocabulary.of_pieces(pieces or wordpieces.minilm_file("vocab.txt"))
+    tokens = encode_captions(captions, vocabulary, tokenized)
+    vocabulary.write(out)
+    tokens.save(out)
+    return {"words": len(vocabulary), "tokens": int(tokens.offsets[-1])}
 
 
 def build_vocabulary(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import PurePosixPath
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,10 @@ import pandas as pd
 from vsepp.base import components
 from vsepp.base.errors import VseppError, first_of, refuse
 from vsepp.base.files import shortly
-from vsepp.base.spec import CorpusSpec
+from vsepp.base.spec import CorpusSpec, with_files
 from vsepp.data.containers import Container, role_path
 from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus
+from vsepp.data.tables import write_tables
 
 log = logging.getLogger("vsepp")
 
@@ -25,6 +27,26 @@ _HALF_PAIR = re.compile("[\ud800-\udfff]")
 # Control characters except tabs and line ends. In captions they are kept as parts of words.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 _NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
+
+
+def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_images: int) -> dict[str, Any]:
+    """Write the tables of a corpus; facts and errors as of `read_corpus` and `require_test_images`.
+
+    Parameters
+    ----------
+    spec
+        The corpus.
+    files
+        The reader's name of a file → its path.
+    out
+        Gets `images.parquet` and `captions.parquet`.
+    test_images
+        Smallest number of test images that later evaluations need.
+    """
+    images, captions = read_corpus(with_files(spec, files))
+    require_test_images(images, spec.name, test_images)
+    write_tables(out, images, captions)
+    return images.attrs["facts"]
 
 
 def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:

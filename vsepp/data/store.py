@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -18,12 +18,14 @@ import numpy as np
 
 from vsepp.base.errors import VseppError, refuse
 from vsepp.base.files import check_space, reading, whole_file, write_text
+from vsepp.base.manifest import read_manifest
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
-from vsepp.base.spec import CorpusSpec, StoreSpec
+from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict, with_files
 from vsepp.base.workers import in_processes
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
+from vsepp.data.tables import read_tables
 
 if TYPE_CHECKING:
     from vsepp.base.placement import Placed
@@ -68,6 +70,15 @@ class WholeImages:
         """An image, uint8 `(height, width, 3)`, where the pixels are."""
         height, width = self.sizes[row].tolist()
         return self.pixels[self.offsets[row] : self.offsets[row + 1]].reshape(height, width, 3)
+
+
+def make_store(
+    store: StoreSpec, corpus: Path, files: Mapping[str, Path], out: Path, state: Path, workers: int
+) -> dict[str, Any]:
+    """Write the image store of a corpus, whose folder has the images table; `files` are its raw files. Facts and errors as of `build_store`."""
+    images, _ = read_tables(corpus)
+    spec = from_dict(CorpusSpec, read_manifest(corpus)["spec"])
+    return build_store(images, with_files(spec, files), store, out, state, workers)
 
 
 def build_store(

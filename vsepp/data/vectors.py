@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from vsepp.base.manifest import require_as_written
 from vsepp.base.spec import VectorsSpec
 from vsepp.data.arrays import own_arrays
 from vsepp.data.captions import tokenize_captions
+from vsepp.data.tables import read_tables
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
@@ -64,6 +65,14 @@ class CaptionVectors:
         with reading(path, "a file of captions' vectors; run the step that makes it again"):
             require_as_written(path)
             return cls(**own_arrays(path))
+
+
+def make_vectors(spec: VectorsSpec, corpus: Path, out: Path) -> dict[str, Any]:
+    """Write the vectors of all captions of a corpus, whose folder has the captions table."""
+    _, captions = read_tables(corpus)
+    vectors = caption_vectors(captions, spec)
+    vectors.save(out)
+    return {"captions": len(vectors)}
 
 
 def caption_vectors(captions: Table, spec: VectorsSpec) -> CaptionVectors:

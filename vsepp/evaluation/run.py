@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -42,7 +41,6 @@ def evaluate_run(
     folders: Mapping[str, Path],
     out: Path,
     device: torch.device,
-    raw: Mapping[str, Path] = MappingProxyType({}),
 ) -> list[protocols.Scored]:
     """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
 
@@ -51,13 +49,11 @@ def evaluate_run(
     spec
         The run's spec, the split and the protocols.
     folders
-        As for `encode_run`.
+        As for `encode_run`; and `<truth>_<role>` → raw file of a truth.
     out
         Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
     device
         Where to embed.
-    raw
-        `<truth>_<role>` → raw file of a truth.
 
     Raises
     ------
@@ -67,14 +63,13 @@ def evaluate_run(
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
     embeddings = encode_split(*opened, device=device)
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
-    return _ranked(embeddings, spec, folders["corpus"], out, raw, rerank)
+    return _ranked(embeddings, spec, folders, out, rerank)
 
 
 def evaluate_ensemble(
     spec: EvaluationSpec,
     inputs: Mapping[str, Path],
     out: Path,
-    raw: Mapping[str, Path] = MappingProxyType({}),
 ) -> list[protocols.Scored]:
     """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
 
@@ -83,11 +78,10 @@ def evaluate_ensemble(
     spec
         The protocols.
     inputs
-        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which the runs embedded.
+        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which the runs embedded; raw
+        files of truths as for `evaluate_run`.
     out
         Folder of the results.
-    raw
-        As for `evaluate_run`.
 
     Raises
     ------
@@ -102,20 +96,19 @@ def evaluate_ensemble(
             f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
         )
     embeddings = mean_of_scores(*(Embeddings.load(inputs[role]) for role in ("first", "second")))
-    return _ranked(embeddings, spec, inputs["corpus"], out, raw)
+    return _ranked(embeddings, spec, inputs, out)
 
 
 def _ranked(
     embeddings: Embeddings,
     spec: EvaluationSpec,
-    corpus: Path,
+    inputs: Mapping[str, Path],
     out: Path,
-    raw: Mapping[str, Path],
     rerank: protocols.Rerank | None = None,
 ) -> list[protocols.Scored]:
     """Write embeddings, and their results under each protocol and truth."""
     if spec.truths:
-        embeddings = _with_ids(embeddings, corpus, spec.split)
+        embeddings = _with_ids(embeddings, inputs["corpus"], spec.split)
     embeddings.save(out / "embeddings.npz")
     found: list[protocols.Scored] = [
         protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
@@ -130,7 +123,7 @@ def _ranked(
     for name in spec.truths:
         module = components.load("truth", name)
         found.append(
-            module.judge(tested, module.read({role: raw[f"{name}_{role}"] for role in module.FILES}))
+            module.judge(tested, module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
         )
     protocols.save(found, out)
     return found

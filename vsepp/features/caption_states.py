@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.files import check_space
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
+from vsepp.base.spec import CaptionStatesSpec
 from vsepp.data.tokens import Tokens
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.resumable_array import GrowingRows
 
 FILE = "states.npy"
@@ -65,6 +68,19 @@ class CaptionStates:
         states = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
         states[inside] = self.states[places[inside]]
         return states, lengths
+
+
+def make_caption_states(
+    spec: CaptionStatesSpec, tokens: Path, weights: Path | None, out: Path, state: Path, device: torch.device
+) -> dict[str, Any]:
+    """Write the states of all captions; `tokens` is a folder, `weights` the file that the text encoder starts from. See `write_caption_states`."""
+    options = components.options("text encoder", spec.text)
+    words = len(Vocabulary.read(tokens))
+    text = components.load("text encoder", spec.text.name).TextEncoder(words, options)
+    text.start(weights)
+    ids = Tokens.load(tokens)
+    write_caption_states(text, options.hidden, ids, out, state, device=device)
+    return {"captions": len(ids)}
 
 
 def write_caption_states(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,12 +12,12 @@ import torch
 from vsepp.base.declared import REGIONS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import check_space
-from vsepp.base.placement import Placed, rows_of
+from vsepp.base.placement import Placed, Placing, rows_of
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
-from vsepp.base.spec import CropSpec
+from vsepp.base.spec import CropSpec, FeaturesSpec
 from vsepp.features.crops import Images, fixed_boxes, sizes_of
-from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite
+from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite, open_pass
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.inputs import ImageBatch
@@ -24,6 +25,15 @@ from vsepp.models.inputs import ImageBatch
 FILE = "features.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
+
+
+def make_features(
+    spec: FeaturesSpec, store: Path, encoder: Path, out: Path, state: Path, placing: Placing
+) -> dict[str, Any]:
+    """Write the features of all images of a store; `store` and `encoder` are folders. See `extract_features`."""
+    images, network, facts = open_pass(spec.encoder, store, encoder, placing, grid=spec.grid)
+    extract_features(images, network, spec.crop, out, state, device=placing.device)
+    return facts
 
 
 def extract_features(

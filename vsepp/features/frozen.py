@@ -10,14 +10,18 @@ memory format or compilation are close, not equal.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.base.placement import upload
-from vsepp.base.spec import CropSpec
-from vsepp.features.crops import Images, gather_crops
-from vsepp.models.encoder import ImageEncoder
+from vsepp.base.placement import Placing, upload
+from vsepp.base.spec import CropSpec, EncoderSpec
+from vsepp.data.store import open_store
+from vsepp.features.crops import Images, gather_crops, place_images, place_of_images
+from vsepp.models.encoder import ImageEncoder, load_encoder
 from vsepp.models.precision import products_in
 
 ENCODE_BATCH = 128
@@ -30,6 +34,15 @@ _LARGE_PIXELS = 64
 def encode_batch(size: int, device: torch.device) -> int:
     """Number of crops encoded at a time; depends only on their size in pixels and the kind of device."""
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
+
+
+def open_pass(
+    spec: EncoderSpec, store: Path, encoder: Path, placing: Placing, *, grid: bool = False
+) -> tuple[Images, ImageEncoder, dict[str, Any]]:
+    """Images and encoder of a pass over a store, from their folders; and the facts for its manifest."""
+    images = place_images(open_store(store), placing)
+    facts = {"data_on": {"image store": place_of_images(images)}}
+    return images, load_encoder(spec, encoder, grid=grid), facts
 
 
 def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:

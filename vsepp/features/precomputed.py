@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import check_space, whole_file
 from vsepp.base.progress import track
-from vsepp.base.spec import CorpusSpec
+from vsepp.base.spec import CorpusSpec, with_files
 from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
+from vsepp.data.tables import Table, read_tables
 from vsepp.features.resumable_array import npy_header
-
-if TYPE_CHECKING:
-    from vsepp.data.tables import Table
 
 log = logging.getLogger("vsepp")
 
@@ -47,6 +45,12 @@ class _Part(NamedTuple):
     images: int
     step: int
     """Rows of the file per image."""
+
+
+def make_published(spec: CorpusSpec, corpus: Path, files: Mapping[str, Path], out: Path) -> dict[str, Any]:
+    """Write the published features of a corpus, whose folder has the images table; `files` are its raw files. See `import_precomputed`."""
+    images, _ = read_tables(corpus)
+    return import_precomputed(with_files(spec, files), images, out)
 
 
 def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
@@ -110,8 +114,9 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
     return {**facts, "unit_length": unit / count}
 
 
-def raw_features(spec: CorpusSpec) -> dict[str, Path]:
+def raw_features(spec: CorpusSpec, files: Mapping[str, Path]) -> dict[str, Path]:
     """Files that the features are read from, by role: the three arrays, or the archive that holds them."""
+    spec = with_files(spec, files)
     container = Container(role_path(spec, ROLE))
     if not container.is_folder:
         return {ROLE: container.path}

@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from vsepp.base.files import check_space
+from vsepp.base.placement import Placing
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
+from vsepp.base.spec import TapeSpec
+from vsepp.data.tables import read_tables
 from vsepp.features.crops import CaptionCrops, Images
-from vsepp.features.frozen import ENCODE_BATCH, check_size
+from vsepp.features.frozen import ENCODE_BATCH, check_size, open_pass
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.features.tape import CAPTIONS, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
 
 # Captions between two points from which a killed step can continue; a multiple of the encoder's batch.
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
+
+
+def make_tape(
+    spec: TapeSpec, inputs: Mapping[str, Path], out: Path, state: Path, placing: Placing
+) -> dict[str, Any]:
+    """Write the features of random crops of all captions that any run trains on.
+
+    `inputs` are the folders `store` and `encoder` and the table `captions`; see `write_tape`.
+    """
+    images, encoder, facts = open_pass(spec.encoder, inputs["store"], inputs["encoder"], placing)
+    _, captions = read_tables(inputs["captions"].parent)
+    crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
+    trained = np.flatnonzero(np.isin(captions["split"], spec.splits))
+    write_tape(images, encoder, crops, trained, spec.epochs, out, state, device=placing.device)
+    return facts
 
 
 def write_tape(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -11,11 +12,18 @@ from vsepp.base import components
 from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EncoderSpec
-from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state
+from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state, save_encoder
 
 _FILES = (".pth", ".pt", ".bin", ".safetensors")
 # Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
 _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
+
+
+def make_encoder(spec: EncoderSpec, file: Path | None, out: Path) -> dict[str, Any]:
+    """Write an encoder with imported weights; see `import_weights`."""
+    encoder = import_weights(spec, file)
+    save_encoder(encoder, out)
+    return {"dim": encoder.dim}
 
 
 def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:

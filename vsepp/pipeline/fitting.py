@@ -71,7 +71,7 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     if store := artefacts.get("eval_store"):
         manifest = read_manifest(store)
         _require(store, folder, "eval_store", to_dict(run.eval_store), manifest["spec"])
-        _require_corpus(store, corpus, {manifest["inputs"].get("images")})
+        _require_corpus(store, corpus, {manifest["inputs"].get("corpus")})
     if encoder := artefacts.get("encoder"):
         _require_encoder(made, folder, encoder, artefact_digest(encoder))
 
@@ -83,7 +83,7 @@ def _require_features(
     kind = "computed" if manifest["step"] == "features" else "precomputed"
     _require(features, folder, "kind of features", run.image_features, kind)
     if kind == "precomputed":
-        _require_corpus(features, corpus, {manifest["inputs"].get("images")})
+        _require_corpus(features, corpus, {manifest["inputs"].get("corpus")})
         return
     for key, wanted in (("encoder", run.encoder), ("crop", run.eval_crop)):
         _require(features, folder, key, to_dict(wanted), manifest["spec"][key])

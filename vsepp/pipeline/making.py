@@ -3,61 +3,47 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.base import devices
 from vsepp.base.files import is_there, output_folder
 from vsepp.base.manifest import artefact_digest, recorded
 from vsepp.base.publish import published, state_folder
 from vsepp.base.spec import to_dict
-from vsepp.pipeline.step import Job, Step
+from vsepp.pipeline.step import Artefact, Job
+
+if TYPE_CHECKING:
+    from vsepp.base.placement import Placing
 
 
-def make(
-    step: Step,
-    spec: Any,
-    inputs: Mapping[str, Path],
-    output: Path,
-    *,
-    raw: Mapping[str, Path] | None = None,
-    **options: Any,
-) -> None:
+def make(artefact: Artefact, **machine: Any) -> None:
     """Make an artefact.
 
     Among several processes that `torchrun` started, the first process locks, writes and records.
 
     Parameters
     ----------
-    step
-        Its step.
-    spec
-        All that decides what is computed, besides code and inputs.
-    inputs
-        Role → file or folder.
-    output
-        Folder of the results.
-    raw
-        Role → raw file or folder.
-    options
-        Fields of `Job` that the step takes.
+    artefact
+        A row of a plan, or one of one's own.
+    machine
+        Fields of `Job` that say what it may use.
     """
-    code, raw = step.code(spec), raw or {}
-    known_raw = step.known_raw(spec, raw) if step.known_raw else {}
-    read = {**inputs, **step.named_inputs(spec), **known_raw}
+    step, spec, output = artefact.step, artefact.spec, artefact.folder
+    inputs = {role: read.path for role, read in artefact.inputs.items()}
     with ExitStack() as held:
         if devices.process_rank() > 0:
             nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))
-            step.run(spec, inputs, nothing, Job(output, nothing, raw, **options))
+            step.run(spec, inputs, nothing, Job(nothing, nothing, **machine))
             return
         # A new folder is made when it is filled: Snakemake takes an empty folder, left by a rule that was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
-        state, digests = output, None
+        read, state, digests = step.recorded(spec, artefact.inputs), output, None
         if step.resumes:
             digests = {role: artefact_digest(path) for role, path in read.items()}
-            state = held.enter_context(state_folder(output, spec=to_dict(spec), code=code, inputs=digests))
+            identity = {"spec": to_dict(spec), "code": artefact.code, "inputs": digests}
+            state = held.enter_context(state_folder(output, **identity))
         folder = held.enter_context(published(output))
         manifest = recorded(
             folder,
@@ -65,17 +51,20 @@ def make(
             spec=to_dict(spec),
             inputs=read,
             digests=digests,
-            code=code,
+            code=artefact.code,
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)
-        facts.update(step.run(spec, inputs, folder, Job(output, state, raw, **options)))
+        facts.update(step.run(spec, inputs, folder, Job(output, state, **machine)))
     step.published(output)
 
 
-def take_machine(job: Job, kind: str) -> tuple[Any, dict[str, Any]]:
-    """The device that a job was given, a `torch.device`, and the facts for its manifest."""
+def take_machine(job: Job, kind: str) -> tuple[Placing, dict[str, Any]]:
+    """The device that a job was given and where it keeps data, and the facts for its manifest."""
     from vsepp.base.machine import use_machine
+    from vsepp.base.placement import Placing
 
-    name = f"{kind} {job.output}"
-    return use_machine(job.device, share=job.device_share, threads=job.threads, job=name)
+    device, facts = use_machine(
+        job.device, share=job.device_share, threads=job.threads, job=f"{kind} {job.output}"
+    )
+    return Placing(device, job.data_on, job.device_share), facts

@@ -11,6 +11,7 @@ from typing import Any
 from vsepp.base import components
 from vsepp.base.components import checked, describe, resolved
 from vsepp.base.declared import PIECES
+from vsepp.base.digests import short_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.files import is_there
 from vsepp.base.places import PHASES
@@ -35,15 +36,17 @@ from vsepp.base.spec import (
     from_dict,
     part_of,
     seeded,
+    to_dict,
 )
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
-from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, SourceFile, in_archives, raw_file, study_of_variant
+from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, in_archives, raw_file, study_of_variant
 from vsepp.pipeline.settings import ReleasedKeys, RunKeys
-from vsepp.pipeline.step import Artefact
+from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
+from vsepp.pipeline.table import SourceFile
 from vsepp.reporting.layout import report_spec
 
 
@@ -61,6 +64,7 @@ class _Planner:
         self.files: dict[str, SourceFile] = {}
         self.models: dict[str, Model] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
+        self.by_folder: dict[Path, Artefact] = {}
         self.done: set[str] = set()
 
     def plan(self) -> Plan:
@@ -76,9 +80,19 @@ class _Planner:
             self._figures(paper)
         # An artefact is entered after all artefacts that it is made from.
         self.table = dict(sorted(self.table.items(), key=lambda item: PHASES.index(item[1].phase)))
-        plan = Plan(self.parameters, self.files, self.models, self.table)
+        plan = Plan(
+            preset=self.parameters.settings.preset,
+            variant=self.parameters.variant,
+            lock=self.parameters.folder / "sources.lock.yaml",
+            resources=self.preset.resources,
+            files=self.files,
+            table=self.table,
+            parameters=self.parameters,
+            models=self.models,
+        )
         for paper in self.parameters.papers.values():
-            self._add("report", report_spec(plan, paper), label=paper.name)
+            spec = report_spec(plan, paper)
+            self._add("report", spec, label=paper.name, paths=spec.inputs)
         return plan
 
     def _add(
@@ -89,27 +103,44 @@ class _Planner:
         *,
         label: str = "",
         raw: Mapping[str, Path] | None = None,
+        paths: Mapping[str, Path] | None = None,
     ) -> Artefact:
-        """The artefact with this spec and these inputs by role, entered where it is not in the table yet."""
-        step, inputs = STEPS[kind], inputs or {}
-        name = step.name(spec, inputs, label)
-        if (kind, name) not in self.table:
-            read = {role: made.folder / step.reads[role].file for role, made in inputs.items()}
-            self.table[kind, name] = Artefact(
-                step,
-                name,
-                self._folder(kind, name),
-                spec,
-                step.code(spec),
-                {**read, **step.named_inputs(spec)},
-                raw or {},
-            )
-        return self.table[kind, name]
+        """The artefact with this spec and these inputs, entered where it is not in the table yet.
 
-    def _folder(self, kind: str, name: str) -> Path:
-        settings = self.parameters.settings
-        place = {"preset": settings.preset, "variant": self.parameters.variant, "name": name}
-        return Path(STEPS[kind].folder.format(**place))
+        Parameters
+        ----------
+        inputs
+            Role → artefact.
+        label
+            Beginning of its name; by default that of its first input.
+        raw
+            Role → raw file or folder.
+        paths
+            Role → file of the project, or a path that belongs to another artefact.
+
+        Raises
+        ------
+        VseppError
+            If another artefact has its name, or its folder.
+        """
+        step, inputs = STEPS[kind], inputs or {}
+        read = {role: Input(made.folder / step.reads[role]) for role, made in inputs.items()}
+        read |= {role: Input(path) for role, path in (paths or {}).items()}
+        read |= {role: Input(path, raw=True) for role, path in (raw or {}).items()}
+        first = next((made.name.rpartition("-")[0] for made in inputs.values()), "")
+        name = step.name(spec, inputs, label or first)
+        if "{variant}" not in step.folder:
+            # Variants share it: its name says all that made it.
+            name += f"-{short_digest(to_dict(spec), {role: made.name for role, made in inputs.items()})}"
+        place = {"preset": self.parameters.settings.preset, "variant": self.parameters.variant}
+        made = Artefact(step, name, Path(step.folder.format(**place, name=name)), spec, read)
+        other = self.by_folder.setdefault(made.folder, made)
+        if (other.kind, other.name, other.spec, other.inputs) != (kind, name, spec, read):
+            raise VseppError(
+                f"{made.folder}: would be {other.kind} {other.name} and {kind} {name}, which differ in what makes them; rename "
+                "one of the entries that they come from"
+            )
+        return self.table.setdefault((kind, name), other)
 
     # --- What a run reads stands here, once ------------------------------------------------------------------
 
@@ -126,7 +157,7 @@ class _Planner:
                 "caption_states", states, {"tokens": tokens}, raw=self._text_weights(spec)
             )
         if published is not None:
-            inputs["features"] = self._add("published", corpus.spec, {"images": corpus}, raw=corpus.raw)
+            inputs["features"] = self._add("published", corpus.spec, {"corpus": corpus}, raw=_raw(corpus))
         elif spec.live_encoder:
             inputs["eval_store"] = self._store(corpus, spec.eval_store)
             inputs["encoder"] = self._encoder(spec.encoder)
@@ -186,21 +217,20 @@ class _Planner:
         specs = {seed: self._spec(run, keys, seed, published is not None) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
         inputs, training = self._inputs(first, published), self._training_inputs(first, published)
-        if published is None:
-            self._pictures(inputs["corpus"], self._store(inputs["corpus"], first.eval_store))
+        pictures = None if published else self._pictures(inputs["corpus"], first.eval_store).folder
         if run not in self.parameters.runs:
             return
         # Only for runs that are trained: for others a sentence encoder need not be installed.
         training |= self._loss_inputs(first, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
-        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept))
+        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept), pictures=pictures)
         for seed, spec in specs.items():
             if seed in kept and (run, seed) not in self.starts:
                 continue
             read = dict(training)
             if spec.finetune_from:
                 self._run(spec.finetune_from)
-                read["init_from"] = self.table["run", seeded(spec.finetune_from, seed)]
+                read["init_from"] = self.table["run", self.models[spec.finetune_from].specs[seed].seeded_id]
             # A fine-tuned run starts from a run instead.
             trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
@@ -214,14 +244,18 @@ class _Planner:
             return
         one, other = (self.models[member].specs for member in members)
         specs = {seed: one[seed] for seed in self.parameters.seeds(run)}
-        self.models[run] = Model(specs, self.parameters.protocols[run], ensemble=members)
+        pictures = self.models[members[0]].pictures
+        self.models[run] = Model(specs, self.parameters.protocols[run], pictures=pictures, ensemble=members)
         for seed, spec in specs.items():
             first, second = (self._evaluated(run, member, seed) for member in members)
             evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
-            read = {"run": self.table["run", seeded(members[0], seed)], "first": first, "second": second}
-            for role, evaluated_run in (("corpus", first), ("second_corpus", second)):
-                folder = evaluated_run.inputs["corpus"]
-                read[role] = next(made for made in self.table.values() if made.folder == folder)
+            read = {
+                "corpus": self.by_folder[first.inputs["corpus"].path],
+                "second_corpus": self.by_folder[second.inputs["corpus"].path],
+                "run": self.by_folder[first.inputs["run"].path],
+                "first": first,
+                "second": second,
+            }
             self._evaluation(evaluated, read)
 
     def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
@@ -239,7 +273,7 @@ class _Planner:
     def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
         """The evaluation of a member of an ensemble."""
         try:
-            return self.table["evaluation", seeded(member, seed)]
+            return self.table["evaluation", self.models[member].specs[seed].seeded_id]
         except KeyError:
             raise VseppError(
                 f"run {ensemble}: of {member} a record is kept, not its embeddings; drop the record (vsepp record --drop), or "
@@ -269,7 +303,10 @@ class _Planner:
         seed = self.parameters.settings.seeds[0]
         spec = self._spec(name, trained, seed, published is not None)
         inputs = self._inputs(spec, published)
-        self.models[name] = Model({seed: spec}, self.parameters.protocols[run], released=run)
+        pictures = None if published else self._pictures(inputs["corpus"], spec.eval_store).folder
+        self.models[name] = Model(
+            {seed: spec}, self.parameters.protocols[run], released=run, pictures=pictures
+        )
         raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
         model = self._add("released", spec, raw=raw)
         words = VocabularySpec((), 1, file=keys.vocabulary)
@@ -311,7 +348,7 @@ class _Planner:
             entry,
             name=name,
             reader=resolved("reader", entry.reader),
-            files={},
+            files=dict(entry.files),
             expected_images=self.parameters.images(name),
             first_images=keys.first_images,
             leave_out=keys.leave_out,
@@ -330,11 +367,12 @@ class _Planner:
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
         scenes = {"scenes": self._scenes()} if "scenes" in corpus.inputs else {}
-        return self._add("store", spec, {"images": corpus, **scenes}, raw=corpus.raw)
+        return self._add("store", spec, {"corpus": corpus, **scenes}, raw=_raw(corpus))
 
-    def _pictures(self, corpus: Artefact, store: Artefact) -> Artefact:
+    def _pictures(self, corpus: Artefact, store: StoreSpec) -> Artefact:
         shown = self.parameters.datasets[corpus.spec.name].photographs
-        return self._add("pictures", PicturesSpec(photographs=shown), {"corpus": corpus, "store": store})
+        read = {"store": self._store(corpus, store), "corpus": corpus}
+        return self._add("pictures", PicturesSpec(photographs=shown), read)
 
     def _own(self, name: str) -> Path | None:
         """A file in the user's own folder or among the downloads; `None` if it is in neither."""
@@ -421,3 +459,8 @@ class _Planner:
             splits = ("train", "val") if published else there
         mask = keys.drop_words > 0 and keys.drop_words_by == "mask"
         return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask)
+
+
+def _raw(artefact: Artefact) -> dict[str, Path]:
+    """Role → raw file or folder that an artefact is made from."""
+    return {role: read.path for role, read in artefact.inputs.items() if read.raw}

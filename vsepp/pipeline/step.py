@@ -1,44 +1,37 @@
-"""Artefacts, and the steps that make them: what is declared of a kind of artefact, and one row of a plan's table."""
+"""Steps and artefacts: what is declared of a kind of artefact, and one row of the plan's table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from vsepp.base.components import module_name
 from vsepp.base.digests import value_digest
+from vsepp.base.manifest import CLOCKED, MANIFEST
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.code import code_digest
 
 
-class Role(NamedTuple):
-    """What a step reads in a role."""
-
-    what: str
-    """Description, for the help of the command."""
-    file: str = ""
-    """Name of the artefact's file that is read in that role; empty: the folder."""
-    optional: bool = False
-
-
 @dataclass
 class Job:
-    """One call of a step. Options besides spec and inputs do not change its result."""
+    """One call of a step: where it works, and what it may use of the machine. No result depends on the latter."""
 
     output: Path
     """Folder that gets the results once the step has succeeded."""
     state: Path
     """Folder that outlives a kill, for these inputs only; for a step that `resumes`."""
-    raw: Mapping[str, Path] = field(default_factory=dict)
-    """Role → raw file or folder."""
     device: str = "auto"
     device_share: int = 1
+    """How many jobs like this one share a GPU."""
     threads: int | None = None
+    """CPU threads or processes; `None`: torch's choice."""
     data_on: str = "auto"
     checkpoint_seconds: float = 60.0
     test_images: int = 0
+    """Smallest number of test images that later evaluations need."""
 
 
 Inputs = Mapping[str, Path]
@@ -46,6 +39,28 @@ Inputs = Mapping[str, Path]
 Facts = Mapping[str, Any]
 """What a step found out, for the manifest."""
 Run = Callable[[Any, Inputs, Path, Job], Facts]
+Gpu = Literal["none", "part", "whole"]
+
+
+class Input(NamedTuple):
+    """What an artefact is made from: another artefact's folder, one file of it, or a raw file or folder."""
+
+    path: Path
+    raw: bool = False
+
+
+def _all_but_raw_folders(spec: Any, inputs: Mapping[str, Input]) -> Inputs:
+    """A folder of photographs is known by its store."""
+    return {role: read.path for role, read in inputs.items() if not (read.raw and read.path.is_dir())}
+
+
+def no_raw(spec: Any, inputs: Mapping[str, Input]) -> Inputs:
+    """Inputs of a step whose raw files stand in the manifest of its corpus."""
+    return {role: read.path for role, read in inputs.items() if not read.raw}
+
+
+def _label(spec: Any, inputs: Mapping[str, Artefact], label: str) -> str:
+    return label
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,43 +74,42 @@ class Step:
     run: Run
     """Spec, role → input, folder to write to, the job → facts for the manifest."""
     phase: str
-    """One of `PHASES`."""
+    """One of `vsepp.base.places.PHASES`."""
     folder: str
     """With `{preset}`, `{variant}` and `{name}`, relative to the working folder."""
-    modules: tuple[str, ...]
-    """Modules that the step computes with; the modules that they import are found by following imports."""
-    more_modules: Callable[[Any], tuple[str, ...]] = lambda _: ()
-    """Spec → modules that it computes with for such a spec alone."""
-    components: Callable[[Any], Sequence[tuple[str, str]]] = lambda _: ()
+    modules: Callable[[Any], Sequence[str]]
+    """Spec → modules that the step computes with; what they import is found by following imports."""
+    components: Callable[[Any], Sequence[tuple[str, str]]] = lambda spec: ()
     """Spec → kind and name of each component that it computes with: components are imported by name at run time."""
-    name: Callable[[Any, Mapping[str, Artefact], str], str] = lambda _spec, _inputs, label: label
-    """Spec, inputs and a label of the planner's → name, unique within the kind."""
-    reads: Mapping[str, Role] = field(default_factory=dict)
-    named_inputs: Callable[[Any], Mapping[str, Path]] = lambda _: {}
-    """Spec → inputs that the spec itself names."""
-    known_raw: Callable[[Any, Mapping[str, Path]], Mapping[str, Path]] | None = None
-    """Spec, raw files → the raw files whose digests the manifest has; `None`: the step takes no raw files."""
-    files: tuple[str, ...] = ()
-    """Names of the files that other steps read; none where the folder as a whole is the artefact."""
+    name: Callable[[Any, Mapping[str, Artefact], str], str] = _label
+    """Spec, inputs and a label of the planner's → readable name. The planner adds a digest where variants share the folder."""
+    reads: Mapping[str, str] = field(default_factory=dict)
+    """Role → file of the artefact that is read in that role; empty: its folder."""
+    recorded: Callable[[Any, Mapping[str, Input]], Inputs] = _all_but_raw_folders
+    """Spec, inputs → the inputs whose digests the manifest has."""
+    files: Callable[[Any], Sequence[str]] = lambda spec: ()
+    """Spec → the files that it writes besides its manifest; none where the folder as a whole is the artefact."""
     versioned: bool = True
     """Whether DVC keeps it. Otherwise it may be absent, and is verified if present."""
-    seed: Callable[[Any], int | None] = lambda _: None
+    seed: Callable[[Any], int | None] = lambda spec: None
+    threads: Literal["one", "preset", "all"] = "one"
+    """Cores of a job: one, as many as the preset's `resources` say, or all."""
+    gpu: Callable[[Any], Gpu] = lambda spec: "none"
+    """Spec → whether a job takes a GPU, or shares it."""
     resumes: bool = False
     """Whether the step goes on after a kill, and so needs a folder for its state."""
-    takes: tuple[str, ...] = ()
-    """Fields of `Job` that the step takes from the command line."""
-    published: Callable[[Path], None] = lambda _: None
+    published: Callable[[Path], None] = lambda folder: None
     """Function to call with the folder once the results are in it."""
 
     def code(self, spec: Any) -> str:
         """Digest of the code that the step computes with, including the components that a spec names."""
         components = [module_name(kind, name) for kind, name in self.components(spec)]
-        return code_digest(*self.modules, *self.more_modules(spec), *components)
+        return code_digest(self.run.__module__, *self.modules(spec), *components)
 
 
 @dataclass(frozen=True, eq=False)
 class Artefact:
-    """One row of the table that the rules, `verify` and the report look up."""
+    """One row of the table that rules, `make`, `verify` and the report look up."""
 
     step: Step
     name: str
@@ -104,12 +118,8 @@ class Artefact:
     """Its folder, relative to the working folder."""
     spec: Any
     """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.base.spec` or `vsepp.reporting.layout`."""
-    code: str
-    """Digest of the computing modules."""
-    inputs: Mapping[str, Path] = field(default_factory=dict)
-    """Role → input: the folder of another artefact, or one file of it."""
-    raw: Mapping[str, Path] = field(default_factory=dict)
-    """Role → raw file or folder. An archive here may have been an unpacked folder on another machine."""
+    inputs: Mapping[str, Input] = field(default_factory=dict)
+    """Role → what it is made from."""
 
     @property
     def kind(self) -> str:
@@ -122,23 +132,37 @@ class Artefact:
         return self.step.phase
 
     @property
-    def spec_digest(self) -> str:
-        """Digest of the spec, as manifests have it."""
-        return value_digest(to_dict(self.spec))
-
-    @property
     def versioned(self) -> bool:
         """Whether DVC keeps it."""
         return self.step.versioned
 
+    @cached_property
+    def spec_digest(self) -> str:
+        """Digest of the spec, as manifests have it."""
+        return value_digest(to_dict(self.spec))
+
+    @cached_property
+    def code(self) -> str:
+        """Digest of the computing modules."""
+        return self.step.code(self.spec)
+
+    @cached_property
+    def digest(self) -> str:
+        """Digest of spec, code and the names of inputs: another digest makes the artefact again. Where raw files lie, and what a
+        machine has, are no part of it."""
+        names = {role: str(read.path) for role, read in self.inputs.items() if not read.raw}
+        return value_digest([self.spec_digest, self.code, names])
+
+    @property
+    def outputs(self) -> list[Path]:
+        """The files that it consists of, its manifest the last; or its folder as a whole."""
+        files = self.step.files(self.spec)
+        return [self.folder / name for name in (*files, MANIFEST)] if files else [self.folder]
+
     @property
     def targets(self) -> list[Path]:
-        """The files that Snakemake is asked for, and that others depend on."""
-        return [self.folder / name for name in self.step.files] or [self.folder]
-
-
-Artefacts = Mapping[str, Artefact]
-"""Role → the artefact that is read."""
+        """The outputs that Snakemake is asked for and that others depend on; two equal trainings differ in the others."""
+        return [path for path in self.outputs if path.name not in (*CLOCKED, MANIFEST)] or [self.folder]
 
 
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
@@ -149,12 +173,7 @@ def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
 def behind(artefact: Artefact, by_folder: Mapping[Path, Artefact]) -> dict[Path, Artefact]:
     """Folder → artefact, for all artefacts that an artefact is made from, directly or indirectly."""
     found: dict[Path, Artefact] = {}
-    for path in artefact.inputs.values():
-        if (owner := owner_of(path, by_folder)) and owner.folder not in found:
+    for read in artefact.inputs.values():
+        if (owner := owner_of(read.path, by_folder)) and owner.folder not in found:
             found |= {owner.folder: owner, **behind(owner, by_folder)}
     return found
-
-
-def short_digest(*parts: Any) -> str:
-    """Beginning of the digest of specs or JSON values, for names of artefacts that variants share."""
-    return value_digest([to_dict(part) for part in parts])[:8]

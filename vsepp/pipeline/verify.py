@@ -128,24 +128,26 @@ def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: Fil
         elif (present := path_digest(path, known)) != recorded:
             yield f"{name} is not what its step wrote: {_two(recorded, present)}"
     for role, digest, read in found.inputs:
-        place = expected.inputs.get(role) or expected.raw.get(role)
         if digest is None:
             yield f"made from a {role}, which it should not read"
         elif read is None:
-            yield f"its manifest names no {role}, expected {place}"
+            yield f"its manifest names no {role}, expected {expected.paths[role]}"
         else:
-            yield f"made from another {role} than {place}: {_two(digest, read)}"
+            yield f"made from another {role} than {expected.paths[role]}: {_two(digest, read)}"
 
 
 def _wanted_inputs(expected: Artefact, recorded: Mapping[str, str], known: FileCache) -> dict[str, str]:
     """Role → digest of each input; of an input that is not here, the digest that the manifest has."""
+    reads_raw = any(read.raw for read in expected.inputs.values())
     wanted = {}
     for role in recorded.keys() | expected.inputs.keys():
-        path = expected.inputs.get(role) or expected.raw.get(role)
-        if path is not None and is_present(path):
-            wanted[role] = artefact_digest(path, known)
-        elif path is not None or expected.raw:
-            wanted[role] = recorded.get(role, "absent")
+        read = expected.inputs.get(role)
+        if read is None:
+            if reads_raw:  # a file in a raw folder
+                wanted[role] = recorded[role]
+        elif role in recorded or not read.raw:
+            there = is_present(read.path)
+            wanted[role] = artefact_digest(read.path, known) if there else recorded.get(role, "absent")
     return wanted
 
 
@@ -184,8 +186,8 @@ def _absent_inputs(
     expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
 ) -> Iterator[tuple[Artefact, list[dict[str, Any]]]]:
     """Artefacts behind an artefact that are absent, each with the ancestors of its kind that a manifest names."""
-    for path in expected.inputs.values():
-        absent = owner_of(path, table)
+    for read in expected.inputs.values():
+        absent = owner_of(read.path, table)
         if absent is None or is_present(absent.folder):
             continue
         if made := [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == absent.kind]:

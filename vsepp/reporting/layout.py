@@ -291,10 +291,10 @@ def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its manifest must say."""
     if seed in plan.models[model].recorded:
         return TrainedSpec(model, seed, trained=True, study=str(plan.study.folder))
-    evaluation = plan.table["evaluation", seeded(model, seed)]
-    run = plan.owner(evaluation.inputs["run"])
+    evaluation = plan.evaluation(model, seed)
+    assert evaluation
+    run = plan.owner(evaluation.inputs["run"].path)
     assert run
-    pictures = plan.table.get(("pictures", evaluation.inputs["corpus"].name))
     return TrainedSpec(
         model,
         seed,
@@ -302,7 +302,7 @@ def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
         run=str(run.folder),
         evaluation=str(evaluation.folder),
         spec_digests={"run": run.spec_digest, "evaluation": evaluation.spec_digest},
-        pictures=str(pictures.folder) if pictures else "",
+        pictures=str(plan.models[model].pictures or ""),
     )
 
 
@@ -311,8 +311,8 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
     used: dict[tuple[str, str], None] = {}
     for name in models:
         spec = plan.models[name].spec
-        evaluation = plan.table.get(("evaluation", seeded(name, spec.init_seed)))
-        corpus = plan.owner(evaluation.inputs["corpus"]) if evaluation else None
+        evaluation = plan.evaluation(name, spec.init_seed)
+        corpus = plan.owner(evaluation.inputs["corpus"].path) if evaluation else None
         dataset = plan.parameters.datasets[plan.parameters.corpora[spec.dataset].dataset]
         reader = (corpus.spec if corpus else dataset).reader
         used |= dict.fromkeys([*spec.components, spec.encoder.component, ("reader", reader.name)])

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text
 from vsepp.base.publish import publish
 from vsepp.base.spec import RunSpec, to_json
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.encode import required
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding, read_weights
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
-from vsepp.training.data import TrainingData
-from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
+from vsepp.training.data import TrainingData, load_training_data
+from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
 from vsepp.training.epoch import train_epoch
 from vsepp.training.history import EpochRecord, write_history
 from vsepp.training.state import EpochSoFar, Training, resume, save
@@ -29,6 +31,34 @@ from vsepp.training.step import RunLoss, make_optimiser, require_parts
 log = logging.getLogger("vsepp")
 LOSS_FILE = "loss.safetensors"
 """File of the loss's own parameters in the best epoch, beside the model's."""
+
+
+def train_run(
+    run: RunSpec,
+    inputs: Mapping[str, Path],
+    out: Path,
+    state: Path,
+    placing: Placing,
+    checkpoint_seconds: float = SECONDS_BETWEEN,
+) -> dict[str, Any]:
+    """Open what a run reads and train it, alone or among processes that `torchrun` started; see `train`.
+
+    With its vocabulary the folder can be used by itself, on captions of one's own.
+    """
+    with join(placing.device) as group:
+        data = load_training_data(run, inputs, placing.device, data_on=placing.data_on, share=placing.share)
+        facts = train(
+            run,
+            data,
+            out,
+            state,
+            placing.device,
+            inputs,
+            checkpoint_seconds=checkpoint_seconds,
+            group=group,
+        )
+    Vocabulary.read(inputs["tokens"]).write(out)
+    return {**facts, "data_on": data.data_on}
 
 
 def train(

@@ -6,7 +6,6 @@ rule reproduce_tables:
         pages=[f"{made.folder}/index.html" for made in PLAN.of_kind("report").values()],
         # What is missing below a page is made again, and so is the page.
         made=of_phase("results"),
-        parts=parts_of_reports(),
     message:
         "Tables and figures are in {input.pages}"
 
@@ -28,7 +27,7 @@ rule all_corpus:
 # Not part of the corpus: only what reads images asks for them, and nothing does where its results were fetched.
 rule all_stores:
     input:
-        stores=[f"{made.folder}/images.npy" for made in PLAN.of_kind("store").values()],
+        made=of_kind("store"),
     message:
         "Every image is decoded"
 
@@ -50,6 +49,5 @@ rule all_models:
 rule all_results:
     input:
         made=of_phase("results"),
-        parts=parts_of_reports(),
     message:
         "Every run is evaluated"

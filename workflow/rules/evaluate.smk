@@ -3,27 +3,33 @@
 
 rule evaluate:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        embeddings=f"{VARIANT}/evaluations/{{evaluation}}/embeddings.npz",
-        metrics=f"{VARIANT}/evaluations/{{evaluation}}/metrics.json",
-        ranks=f"{VARIANT}/evaluations/{{evaluation}}/ranks.npz",
-        manifest=f"{VARIANT}/evaluations/{{evaluation}}/manifest.json",
+        files("evaluation"),
     log:
         f"{LOGS}/{PLAN.variant}/evaluate/{{evaluation}}.log",
-    threads: model_threads
+    threads: threads
     resources:
         mem_mb=MEMORY,
         gpu_part=gpu_parts,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        # Derived from the output, so that it evaluates nothing anew.
-        share=lambda wildcards, output: gpu_share(wildcards),
-        folder=folder,
+        digest=digest,
     message:
         "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
     shell:
-        "vsepp make evaluation --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --device-share {params.share} --threads {threads} > {log} 2>&1"
+        "vsepp make evaluation {wildcards.evaluation} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+
+
+rule figure_data:
+    output:
+        files("figure_data"),
+    log:
+        f"{LOGS}/{PLAN.variant}/figures/{{figure_data}}.log",
+    resources:
+        mem_mb=MEMORY,
+    params:
+        digest=digest,
+    message:
+        "Data of {wildcards.figure_data}: what a figure draws of losses, computed (log: {log})"
+    shell:
+        "vsepp make figure_data {wildcards.figure_data} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"

@@ -3,165 +3,124 @@
 
 rule encoder:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        weights=f"{RESULTS}/encoders/{{encoder}}/encoder.safetensors",
-        manifest=f"{RESULTS}/encoders/{{encoder}}/manifest.json",
+        files("encoder"),
     log:
         f"{LOGS}/encoder/{{encoder}}.log",
-    threads: 1
     resources:
         mem_mb=MEMORY,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
+        digest=digest,
     message:
         "Encoder {wildcards.encoder}: without its last layer; a small one is trained on scenes (log: {log})"
     shell:
-        "vsepp make encoder --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --threads {threads} > {log} 2>&1"
+        "vsepp make encoder {wildcards.encoder} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule pictures:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        pictures=f"{RESULTS}/pictures/{{pictures}}/pictures.npz",
-        captions=f"{RESULTS}/pictures/{{pictures}}/captions.json",
-        manifest=f"{RESULTS}/pictures/{{pictures}}/manifest.json",
+        files("pictures"),
     log:
         f"{LOGS}/pictures/{{pictures}}.log",
     resources:
         mem_mb=500,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
+        digest=digest,
     message:
         "Pictures {wildcards.pictures}: small test images to look at (log: {log})"
     shell:
-        "vsepp make pictures --spec {params.spec:q} {params.given} --output {params.folder}"
-        " > {log} 2>&1"
+        "vsepp make pictures {wildcards.pictures} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule features:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        features=f"{RESULTS}/features/{{features}}/features.npy",
-        manifest=f"{RESULTS}/features/{{features}}/manifest.json",
+        files("features"),
     log:
         f"{LOGS}/features/{{features}}.log",
-    threads: THREADS
+    threads: threads
     resources:
         mem_mb=MEMORY,
-        gpu_part=PARTS if GPUS else 0,
+        gpu_part=gpu_parts,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        # Derived from the output, so that it writes nothing anew.
-        data_on=lambda wildcards, output: RESOURCES.data_on,
-        folder=folder,
+        digest=digest,
     message:
         "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
-        "vsepp make features --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
+        "vsepp make features {wildcards.features} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule caption_states:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        states=f"{RESULTS}/features/{{caption_states}}/states.npy",
-        manifest=f"{RESULTS}/features/{{caption_states}}/manifest.json",
+        files("caption_states"),
     log:
         f"{LOGS}/caption_states/{{caption_states}}.log",
-    threads: THREADS
+    threads: threads
     resources:
         mem_mb=MEMORY,
-        gpu_part=PARTS if GPUS else 0,
+        gpu_part=gpu_parts,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
+        digest=digest,
     message:
         "Caption states {wildcards.caption_states}: one pass of the text encoder over every caption (log: {log})"
     shell:
-        "vsepp make caption_states --spec {params.spec:q} {params.given} --output {params.folder}"
-        " --threads {threads} > {log} 2>&1"
+        "vsepp make caption_states {wildcards.caption_states} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule published_features:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        features=f"{RESULTS}/features/{{published}}/features.npy",
-        manifest=f"{RESULTS}/features/{{published}}/manifest.json",
+        files("published"),
     log:
         f"{LOGS}/published_features/{{published}}.log",
     resources:
         mem_mb=MEMORY,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
+        digest=digest,
     message:
         "Features {wildcards.published}: as they were published (log: {log})"
     shell:
-        "vsepp make published --spec {params.spec:q} {params.given} --output {params.folder}"
-        " > {log} 2>&1"
+        "vsepp make published {wildcards.published} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule caption_vectors:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        vectors=f"{RESULTS}/features/{{vectors}}/vectors.npz",
-        manifest=f"{RESULTS}/features/{{vectors}}/manifest.json",
+        files("vectors"),
     log:
         f"{LOGS}/caption_vectors/{{vectors}}.log",
     resources:
         mem_mb=MEMORY,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        folder=folder,
+        digest=digest,
     message:
         "Vectors {wildcards.vectors}: how alike captions are (log: {log})"
     shell:
-        "vsepp make vectors --spec {params.spec:q} {params.given} --output {params.folder}"
-        " > {log} 2>&1"
+        "vsepp make vectors {wildcards.vectors} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
 
 
 rule tape:
     input:
-        unpack(inputs),
+        inputs,
     output:
-        tape=(directory if RESOURCES.keep_tapes else temp_directory)(
-            f"{RESULTS}/tapes/{{tape}}"
-        ),
+        files("tape") if PLAN.resources.keep_tapes else temp(files("tape")),
     log:
         f"{LOGS}/tape/{{tape}}.log",
-    threads: THREADS
+    threads: threads
     resources:
         mem_mb=MEMORY,
-        gpu_part=PARTS if GPUS else 0,
+        gpu_part=gpu_parts,
     params:
-        spec=spec,
-        code=code,
-        given=given,
-        # Derived from the output, so that it writes nothing anew.
-        data_on=lambda wildcards, output: RESOURCES.data_on,
+        digest=digest,
     message:
         "Random-crop features {wildcards.tape}, of every epoch (log: {log})"
     shell:
-        "vsepp make tape --spec {params.spec:q} {params.given} --output {output.tape}"
-        " --data-on {params.data_on} --threads {threads} > {log} 2>&1"
+        "vsepp make tape {wildcards.tape} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"

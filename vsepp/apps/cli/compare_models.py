@@ -66,10 +66,10 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
         if seed in model.recorded:
             evaluated.append(plan.study.read(name, seed))
             continue
-        folder = plan.folders(name, seed)[1]
-        if (folder / METRICS_FILE).is_file():
-            evaluated.append(folder)
+        made = plan.evaluation(name, seed)
+        if made and (made.folder / METRICS_FILE).is_file():
+            evaluated.append(made.folder)
     if not evaluated:
-        make = snakemake(folder / METRICS_FILE, config_option(given))
+        make = snakemake(made.targets[0] if made else name, config_option(given))
         raise VseppError(f"{name}: was not evaluated{fixes(make)}")
     return evaluated

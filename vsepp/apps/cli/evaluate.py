@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from vsepp.apps.cli.common import add_machine, add_role, add_step, given_inputs, given_options, option
-from vsepp.apps.cli.make import LOCK
+from vsepp.apps.cli.common import add_machine, add_step, option
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base import components
 from vsepp.base.components import module_name
@@ -17,9 +16,20 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import is_there, output_folder
 from vsepp.base.spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
+from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 
 log = logging.getLogger("vsepp")
+_ROLES = {
+    "run": "folder of the trained run; nothing else of its clone is needed",
+    "corpus": "folder of the corpus",
+    "tokens": "folder of the word ids; else they are made with the run's words",
+    "features": "folder of the features under the test crop, for a frozen encoder",
+    "eval_store": "folder of the image store, for an encoder that is fine-tuned",
+    "encoder": "folder of the encoder's weights before training",
+    "caption_states": "folder of the states of all captions, for a frozen text encoder",
+}
+"""What evaluating a trained run reads."""
 
 
 def add_steps(steps: Any) -> None:
@@ -38,10 +48,8 @@ def add_steps(steps: Any) -> None:
         help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
         "or else --run and --corpus",
     )
-    step = STEPS["evaluation"]
-    for role, read in step.reads.items():
-        add_role(parser, role, read)
-    parser.set_defaults(roles=tuple(step.reads))
+    for role, what in _ROLES.items():
+        parser.add_argument(option(role), type=Path, metavar="FOLDER", help=what)
     parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     parser.add_argument(
         "--protocol",
@@ -68,7 +76,7 @@ def add_steps(steps: Any) -> None:
         metavar="FOLDER",
         help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
-    add_machine(parser, step.takes)
+    add_machine(parser)
     add_plan_options(parser)
 
 
@@ -89,7 +97,7 @@ def _refuse(given: argparse.Namespace) -> None:
     """Refuse options of a trained run where embeddings or scores are given."""
     if given.given is None:
         return
-    if ignored := [option(name) for name in ("split", *given.roles) if getattr(given, name) is not None]:
+    if ignored := [option(name) for name in ("split", *_ROLES) if getattr(given, name) is not None]:
         raise VseppError(
             f"evaluate: {', '.join(ignored)}: only for a trained run (--run); embeddings are scored as they are"
         )
@@ -160,10 +168,11 @@ def _fetched(given: argparse.Namespace, name: str) -> Path:
     from vsepp.pipeline.plan import raw_file
     from vsepp.sources import download
 
-    source = raw_file(plan_of(given).parameters, name)
+    plan = plan_of(given)
+    source = raw_file(plan.parameters, name)
     if not is_there(source.path):
         log.info("fetching %s", name)
-        download.fetch(source.spec, source.path, given.params / LOCK)
+        download.fetch(source.spec, source.path, plan.lock)
     return source.path
 
 
@@ -176,10 +185,13 @@ def _embed_and_score(given: argparse.Namespace) -> None:
         raise VseppError("evaluate: a run needs --corpus, the folder of its tables")
     run = spec_of(given.run)
     truths = _truths(given)
-    raw = {f"{name}_{role}": path for name, files in truths.items() for role, path in files.items()}
+    read = {role: Input(path) for role in _ROLES if (path := getattr(given, role)) is not None}
+    for name, files in truths.items():
+        read |= {f"{name}_{role}": Input(path, raw=True) for role, path in files.items()}
     spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
         output = given.output or Path(nowhere)
-        make(STEPS["evaluation"], spec, given_inputs(given), output, raw=raw, **given_options(given))
+        made = Artefact(STEPS["evaluation"], run.seeded_id, output, spec, read)
+        make(made, device=given.device, threads=given.threads)
     if given.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")

@@ -105,7 +105,6 @@ def _name(plan: Plan) -> str:
 
 def record(given: argparse.Namespace) -> None:
     """Record finished models that have no record."""
-    from vsepp.base.spec import seeded
     from vsepp.reporting.studies import Study, is_of, read_results, write_study
 
     plan, waiting, damaged = plan_of(given), 0, 0
@@ -120,14 +119,14 @@ def record(given: argparse.Namespace) -> None:
         models |= Study(given.add).read_all()
     for name, model in plan.models.items() if not given.drop and not given.add else ():
         for seed in model.specs.keys() - model.recorded if model.trained else ():
-            run, evaluation = plan.folders(name, seed)
-            wanted = plan.table["evaluation", seeded(name, seed)].spec
-            if not (evaluation / MANIFEST).is_file():
+            made = plan.evaluation(name, seed)
+            assert made
+            if not (made.folder / MANIFEST).is_file():
                 waiting += 1
                 continue
             try:
-                if finished := is_of(read_manifest(evaluation), wanted):
-                    models[name, seed] = read_results(run, evaluation, trained=True)
+                if finished := is_of(read_manifest(made.folder), made.spec):
+                    models[name, seed] = read_results(made.paths["run"], made.folder, trained=True)
             except VseppError as error:
                 print(error)
                 damaged += 1

@@ -13,7 +13,6 @@ from vsepp.apps.cli.common import add_params, add_step
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.manifest import differences, manifest_if_intact
 from vsepp.base.progress import table
-from vsepp.base.spec import seeded
 
 if TYPE_CHECKING:
     from vsepp.pipeline.plan import Plan
@@ -134,7 +133,7 @@ def _trained_seeds(plan: Plan, name: str) -> list[int]:
     model = plan.models[name]
     seeds = []
     for seed in model.specs if model.trained else ():
-        made = plan.table.get(("run", seeded(name, seed)))
+        made = plan.training(name, seed)
         if seed in model.recorded or (made and _is_trained(made)):
             seeds.append(seed)
     return seeds

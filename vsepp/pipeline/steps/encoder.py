@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.base.spec import EncoderWeightsSpec
-from vsepp.pipeline.step import Artefacts, Facts, Inputs, Job, Step, short_digest
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: EncoderWeightsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -14,25 +14,10 @@ def run(spec: EncoderWeightsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         from vsepp.base.machine import use_cpu
         from vsepp.scenes.pretrain import pretrain
 
-        facts = use_cpu(job.threads)
-        return {**facts, **pretrain(spec.encoder, spec.pretraining, out)}
-    from vsepp.models.encoder import save_encoder
-    from vsepp.models.pretrained import import_weights
+        return {**use_cpu(job.threads), **pretrain(spec.encoder, spec.pretraining, out)}
+    from vsepp.models.pretrained import make_encoder
 
-    encoder = import_weights(spec.encoder, job.raw.get("weights"))
-    save_encoder(encoder, out)
-    return {"dim": encoder.dim}
-
-
-def more_modules(spec: EncoderWeightsSpec) -> tuple[str, ...]:
-    """What trains the encoder, or what reads its weights."""
-    return ("vsepp.scenes.pretrain",) if spec.pretraining else ("vsepp.models.pretrained",)
-
-
-def name(spec: EncoderWeightsSpec, inputs: Artefacts, label: str) -> str:
-    """The encoder's name, and a digest of its network and of its training."""
-    parts = [spec.encoder, *([spec.pretraining] if spec.pretraining else [])]
-    return f"{spec.encoder.name}-{short_digest(*parts)}"
+    return make_encoder(spec.encoder, inputs.get("weights"), out)
 
 
 STEP = Step(
@@ -41,12 +26,9 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/encoders/{name}",
-    modules=(),
-    more_modules=more_modules,
+    modules=lambda spec: ["vsepp.scenes.pretrain" if spec.pretraining else "vsepp.models.pretrained"],
     components=lambda spec: [spec.encoder.component],
-    name=name,
-    known_raw=lambda spec, raw: raw,
-    files=("encoder.safetensors",),
+    name=lambda spec, inputs, label: spec.encoder.name,
+    files=lambda spec: ["encoder.safetensors"],
     seed=lambda spec: spec.pretraining.seed if spec.pretraining else None,
-    takes=("threads",),
 )

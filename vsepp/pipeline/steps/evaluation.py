@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vsepp.base.spec import EvaluationSpec, seeded
 from vsepp.pipeline.making import take_machine
-from vsepp.pipeline.step import Artefacts, Facts, Inputs, Job, Role, Step
+from vsepp.pipeline.step import Artefact, Facts, Gpu, Inputs, Job, Step
 from vsepp.pipeline.steps import released
 from vsepp.pipeline.steps.run import ENCODING
 
@@ -21,21 +22,31 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.pipeline.fitting import require_fitting
 
     if spec.ensemble:
-        for evaluation in evaluate_ensemble(spec, inputs, out, job.raw):
-            print(evaluation)
+        print(*evaluate_ensemble(spec, inputs, out), sep="\n")
         return {}
     require_fitting(spec.run, inputs["run"], inputs)
-    device, facts = take_machine(job, "evaluation")
-    for evaluation in evaluate_run(spec, inputs, out, device, job.raw):
-        print(evaluation)
+    placing, facts = take_machine(job, "evaluation")
+    print(*evaluate_run(spec, inputs, out, placing.device), sep="\n")
     if spec.run.model.matcher is None:
         (job.output / LISTS).unlink(missing_ok=True)  # left by another model that was evaluated there before
     return facts
 
 
-def name(spec: EvaluationSpec, inputs: Artefacts, label: str) -> str:
-    """The id of the run, or the ensemble's name, and the seed."""
-    return seeded(spec.ensemble or spec.run.id, spec.run.init_seed)
+def components(spec: EvaluationSpec) -> Sequence[tuple[str, str]]:
+    """Components of the model, and the truths."""
+    return [*released.components(spec.run), *(("truth", truth) for truth in spec.truths)]
+
+
+def gpu(spec: EvaluationSpec) -> Gpu:
+    """An ensemble averages scores, and a frozen encoder does not run here."""
+    if spec.ensemble:
+        return "none"
+    return "whole" if spec.run.live_encoder else "part"
+
+
+def name(spec: EvaluationSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The name of the run, or of the ensemble and the seed."""
+    return seeded(spec.ensemble, spec.run.init_seed) if spec.ensemble else spec.run.seeded_id
 
 
 STEP = Step(
@@ -44,19 +55,12 @@ STEP = Step(
     run,
     phase="results",
     folder="results/{preset}/{variant}/evaluations/{name}",
-    modules=("vsepp.evaluation.run",),
-    components=lambda spec: [*released.components(spec.run), *(("truth", name) for name in spec.truths)],
+    modules=lambda spec: ["vsepp.evaluation.run"],
+    components=components,
     name=name,
-    reads={
-        "run": Role("folder of the trained run; nothing else of its clone is needed"),
-        **ENCODING,
-        "first": Role("embeddings of an ensemble's first run", "embeddings.npz", optional=True),
-        "second": Role("embeddings of its second run", "embeddings.npz", optional=True),
-        "second_corpus": Role("folder of the corpus that the second run was evaluated on", optional=True),
-        "tokens": Role("folder of the word ids; else they are made with the run's words", optional=True),
-    },
-    known_raw=lambda spec, raw: raw,
-    files=("embeddings.npz", "metrics.json", "ranks.npz"),
+    reads={**ENCODING, "run": "", "first": "embeddings.npz", "second": "embeddings.npz", "second_corpus": ""},
+    files=lambda spec: ["embeddings.npz", "metrics.json", "ranks.npz"],
     seed=lambda spec: spec.run.init_seed,
-    takes=("device", "device_share", "threads"),
+    threads="preset",
+    gpu=gpu,
 )

@@ -25,7 +25,7 @@ STEP = Step(
     phase="results",
     # The name is `<paper>/<figure>`; the folder lies among the evaluations, which DVC keeps.
     folder="results/{preset}/{variant}/evaluations/figures/{name}",
-    modules=(),
+    modules=lambda spec: [],
     components=lambda spec: [("figure", spec.kind.name), *(("loss", loss.name) for loss in spec.losses)],
-    files=("data.json",),
+    files=lambda spec: ["data.json"],
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.base.spec import PicturesSpec
-from vsepp.pipeline.step import Facts, Inputs, Job, Role, Step
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -21,9 +21,7 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/pictures/{name}",
-    modules=("vsepp.data.pictures",),
-    # One set a corpus, whichever of its stores is met first: for people, not for models.
-    name=lambda spec, inputs, label: inputs["corpus"].name,
-    reads={"corpus": Role("folder of the corpus"), "store": Role("folder of the image store")},
-    files=("pictures.npz", "captions.json"),
+    modules=lambda spec: ["vsepp.data.pictures"],
+    reads={"corpus": "", "store": ""},
+    files=lambda spec: ["pictures.npz", "captions.json"],
 )

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from vsepp.base.spec import CorpusSpec, with_files
-from vsepp.pipeline.step import Facts, Inputs, Job, Step
-from vsepp.pipeline.steps.store import IMAGES
+from vsepp.base.spec import CorpusSpec
+from vsepp.pipeline.step import Facts, Input, Inputs, Job, Step, no_raw
 
 
 def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Convert the features that the authors published with their captions."""
-    from vsepp.data.tables import read_tables
-    from vsepp.features.precomputed import import_precomputed
+    from vsepp.features.precomputed import make_published
 
-    images, _ = read_tables(inputs["images"].parent)
-    return import_precomputed(with_files(spec, job.raw), images, out)
+    return make_published(spec, inputs["corpus"].parent, inputs, out)
 
 
-def feature_files(spec: CorpusSpec, raw: Inputs) -> Inputs:
-    """The raw files that hold features."""
+def recorded(spec: CorpusSpec, inputs: Mapping[str, Input]) -> Inputs:
+    """The corpus, and the raw files that hold features, in a folder too."""
     from vsepp.features.precomputed import raw_features
 
-    return raw_features(with_files(spec, raw))
+    return {**no_raw(spec, inputs), **raw_features(spec, {role: read.path for role, read in inputs.items()})}
 
 
 STEP = Step(
@@ -31,11 +29,10 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/features/{name}",
-    modules=("vsepp.features.precomputed",),
-    name=lambda spec, inputs, label: f"{inputs['images'].name}-published",
-    reads={"images": IMAGES},
-    known_raw=feature_files,
-    files=("features.npy",),
-    takes=("threads",),
+    modules=lambda spec: ["vsepp.features.precomputed"],
+    name=lambda spec, inputs, label: f"{label}-published",
+    reads={"corpus": "images.parquet"},
+    recorded=recorded,
     # The number of features is unknown before they are read.
+    files=lambda spec: ["features.npy"],
 )

@@ -48,9 +48,8 @@ STEP = Step(
     run,
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
-    modules=("vsepp.reporting.pages",),
+    modules=lambda spec: ["vsepp.reporting.pages"],
     components=lambda spec: [("figure", figure.kind.name) for _, figure in spec.figures],
-    named_inputs=lambda spec: spec.inputs,
-    files=("index.html", "manifest.json"),
+    files=lambda spec: ["index.html", *spec.files],
     published=write_entry_page,
 )

@@ -7,46 +7,21 @@ from pathlib import Path
 
 from vsepp.base.spec import RunSpec
 from vsepp.pipeline.making import take_machine
-from vsepp.pipeline.step import Facts, Inputs, Job, Role, Step
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
-# Inputs that encoding a split reads besides the model.
-ENCODING = {
-    "corpus": Role("folder of the corpus"),
-    "tokens": Role("folder of the word ids"),
-    "features": Role("folder of the features under the test crop, for a frozen encoder", optional=True),
-    "eval_store": Role("folder of the image store, for an encoder that is fine-tuned", optional=True),
-    "encoder": Role("folder of the encoder's weights before training", optional=True),
-    "caption_states": Role("folder of the states of all captions, for a frozen text encoder", optional=True),
-}
-# Not the history: it also holds seconds, which differ between two equal trainings.
-FILES = ("model.safetensors", "vocabulary.json")
+ENCODING = {"corpus": "", "tokens": "", "features": "", "eval_store": "", "encoder": "", "caption_states": ""}
+"""Inputs that encoding a split reads besides the model, each a folder."""
 
 
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Train one run for one seed, or continue a stopped training."""
-    from vsepp.data.vocabulary import Vocabulary
-    from vsepp.training.data import load_training_data
-    from vsepp.training.distributed import join
-    from vsepp.training.loop import LOSS_FILE, train
+    from vsepp.training.loop import LOSS_FILE, train_run
 
-    device, facts = take_machine(job, "run")
-    with join(device) as group:
-        data = load_training_data(spec, inputs, device, data_on=job.data_on, share=job.device_share)
-        trained = train(
-            spec,
-            data,
-            out,
-            job.state,
-            device,
-            {**inputs, **job.raw},
-            checkpoint_seconds=job.checkpoint_seconds,
-            group=group,
-        )
-    # With the vocabulary the folder can be used by itself, on captions of one's own.
-    Vocabulary.read(inputs["tokens"]).write(out)
-    if group.first:
-        (job.output / LOSS_FILE).unlink(missing_ok=True)  # left by another loss that was trained there before
-    return {**facts, **trained, "data_on": data.data_on}
+    placing, facts = take_machine(job, "run")
+    trained = train_run(spec, inputs, out, job.state, placing, job.checkpoint_seconds)
+    # Left by another loss that was trained there before.
+    (job.output / LOSS_FILE).unlink(missing_ok=True)
+    return {**facts, **trained}
 
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
@@ -61,19 +36,13 @@ STEP = Step(
     run,
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}",
-    modules=("vsepp.training.loop",),
+    modules=lambda spec: ["vsepp.training.loop"],
     components=components,
     name=lambda spec, inputs, label: spec.seeded_id,
-    reads={
-        **ENCODING,
-        "tape": Role("folder of the random-crop features of a frozen encoder", optional=True),
-        "train_store": Role("folder of the image store that random crops are taken from", optional=True),
-        "caption_vectors": Role("folder of captions' vectors, for a loss that compares them", optional=True),
-        "init_from": Role("folder of the frozen run that a fine-tuned run starts from", optional=True),
-    },
-    known_raw=lambda spec, raw: raw,
-    files=FILES,
+    reads={**ENCODING, "tape": "", "train_store": "", "caption_vectors": "", "init_from": ""},
+    files=lambda spec: ["model.safetensors", "config.json", "history.csv", "vocabulary.json"],
     seed=lambda spec: spec.init_seed,
+    threads="preset",
+    gpu=lambda spec: "part" if spec.reads in ("features", "tape") else "whole",
     resumes=True,
-    takes=("device", "device_share", "threads", "data_on", "checkpoint_seconds"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.base.spec import ScenesSpec
-from vsepp.pipeline.step import Facts, Inputs, Job, Step, short_digest
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: ScenesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -20,10 +20,10 @@ STEP = Step(
     ScenesSpec,
     run,
     phase="corpus",
-    folder="resources/scenes-{name}",
-    modules=("vsepp.scenes.layouts",),
-    name=lambda spec, inputs, label: short_digest(spec),
+    folder="resources/{name}",
+    modules=lambda spec: ["vsepp.scenes.layouts"],
+    name=lambda spec, inputs, label: "scenes",
     versioned=False,
     seed=lambda spec: spec.seed,
-    takes=("threads",),
+    threads="all",
 )

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from vsepp.base.spec import TapeSpec
-from vsepp.pipeline.step import Artefacts, Facts, Inputs, Job, Step, short_digest
-from vsepp.pipeline.steps.features import READS, open_pass
-from vsepp.pipeline.steps.tokens import CAPTIONS
+from vsepp.pipeline.making import take_machine
+from vsepp.pipeline.step import Artefact, Facts, Inputs, Job, Step
 
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the features of random crops for every training caption and epoch (feature cache)."""
-    import numpy as np
+    from vsepp.features.tape_writer import make_tape
 
-    from vsepp.data.tables import read_tables
-    from vsepp.features.crops import CaptionCrops
-    from vsepp.features.tape_writer import write_tape
-
-    device, images, encoder, facts = open_pass(spec.encoder, inputs, job, "tape")
-    _, captions = read_tables(inputs["captions"].parent)
-    crops = CaptionCrops.from_table(captions, spec.crop, spec.draw)
-    trained = np.flatnonzero(np.isin(captions["split"], spec.splits))
-    write_tape(images, encoder, crops, trained, spec.epochs, out, job.state, device=device)
-    return facts
+    placing, facts = take_machine(job, "tape")
+    return {**facts, **make_tape(spec, inputs, out, job.state, placing)}
 
 
-def name(spec: TapeSpec, inputs: Artefacts, label: str) -> str:
-    """The store, the encoder, the crops and the epochs."""
-    drawn = f"draw{spec.draw}-{spec.epochs}epochs"
-    return f"{inputs['store'].name}-{inputs['encoder'].name}-{short_digest(spec.crop)}-{drawn}"
+def name(spec: TapeSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+    """The store, the encoder, the draw and the epochs."""
+    return f"{label}-{spec.encoder.name}-draw{spec.draw}-{spec.epochs}epochs"
 
 
 STEP = Step(
@@ -38,11 +29,12 @@ STEP = Step(
     run,
     phase="models",
     folder="results/{preset}/tapes/{name}",
-    modules=("vsepp.features.tape_writer",),
+    modules=lambda spec: ["vsepp.features.tape_writer"],
     components=lambda spec: [spec.encoder.component],
     name=name,
-    reads={**READS, "captions": CAPTIONS},
+    reads={"store": "", "encoder": "", "captions": "captions.parquet"},
     versioned=False,
+    threads="preset",
+    gpu=lambda spec: "whole",
     resumes=True,
-    takes=("device", "device_share", "threads", "data_on"),
 )

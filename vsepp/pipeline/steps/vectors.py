@@ -6,18 +6,13 @@ from pathlib import Path
 
 from vsepp.base.spec import VectorsSpec
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
-from vsepp.pipeline.steps.tokens import CAPTIONS
 
 
 def run(spec: VectorsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute vectors of all captions, for losses that compare them."""
-    from vsepp.data.tables import read_tables
-    from vsepp.data.vectors import caption_vectors
+    from vsepp.data.vectors import make_vectors
 
-    _, captions = read_tables(inputs["captions"].parent)
-    vectors = caption_vectors(captions, spec)
-    vectors.save(out)
-    return {"captions": len(vectors)}
+    return make_vectors(spec, inputs["captions"].parent, out)
 
 
 STEP = Step(
@@ -26,8 +21,8 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/features/{name}",
-    modules=("vsepp.data.vectors",),
-    name=lambda spec, inputs, label: f"{inputs['captions'].name}-captions-{spec.encoder}",
-    reads={"captions": CAPTIONS},
-    files=("vectors.npz",),
+    modules=lambda spec: ["vsepp.data.vectors"],
+    name=lambda spec, inputs, label: f"{label}-captions-{spec.encoder}",
+    reads={"captions": "captions.parquet"},
+    files=lambda spec: ["vectors.npz"],
 )

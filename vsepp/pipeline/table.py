@@ -1,0 +1,228 @@
+"""The table of a plan: all artefacts of one invocation, and what a job may use of the machine.
+
+It is written whole when work begins, and a job reads its row there: parameters that are edited meanwhile change nothing that is
+under way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from vsepp.base.declared import FOLDS
+from vsepp.base.devices import visible_gpus
+from vsepp.base.digests import value_digest
+from vsepp.base.errors import VseppError, as_started, did_you_mean
+from vsepp.base.files import is_there, json_of, text_of, write_text
+from vsepp.base.spec import SourceSpec, from_dict, to_dict
+from vsepp.pipeline.making import make
+from vsepp.pipeline.settings import ResourceKeys
+from vsepp.pipeline.step import Artefact, Input, behind, owner_of
+from vsepp.pipeline.steps import STEPS
+
+PLANS = Path("results") / ".state" / "plans"
+"""Folder of the written tables, each named by its digest."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A raw file that something reads, and where it is."""
+
+    spec: SourceSpec
+    path: Path
+    """Where it is, or will be fetched to."""
+    own: bool
+    """Whether it was found in the user's own folder, under its name or a name that its source accepts."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What one invocation makes, and with what."""
+
+    preset: str
+    variant: str
+    lock: Path
+    """File of the checksums that first downloads recorded."""
+    resources: ResourceKeys
+    files: dict[str, SourceFile]
+    """Name → raw file, the user's own files included."""
+    table: dict[tuple[str, str], Artefact]
+    """Kind and name → artefact, in the order of making."""
+
+    @property
+    def results(self) -> Path:
+        """Folder of the artefacts that the variants of the preset share, relative to the working folder."""
+        return Path("results") / self.preset
+
+    def of_kind(self, kind: str) -> dict[str, Artefact]:
+        """Name → artefact of a kind."""
+        return {name: artefact for (of, name), artefact in self.table.items() if of == kind}
+
+    def row(self, kind: str, name: str) -> Artefact:
+        """An artefact by its name.
+
+        Raises
+        ------
+        VseppError
+            If the table has none of that name.
+        """
+        if (kind, name) not in self.table:
+            named = self.of_kind(kind)
+            near = did_you_mean(name, named) or f"; there are {', '.join(named) or 'none'}"
+            raise VseppError(f"{name}: no {kind} of preset {self.preset}{near}")
+        return self.table[kind, name]
+
+    def owner(self, path: Path) -> Artefact | None:
+        """As `owner_of`, among the artefacts of the table."""
+        return owner_of(path, self._by_folder)
+
+    def behind(self, artefact: Artefact) -> Collection[Artefact]:
+        """All artefacts that an artefact is made from, directly or indirectly."""
+        return behind(artefact, self._by_folder).values()
+
+    def needed(self, ends: Iterable[Artefact] = ()) -> list[Artefact]:
+        """`ends`, by default the evaluations of all models, and all artefacts that they are made from."""
+        needed: set[Artefact] = set()
+        for end in ends or self.of_kind("evaluation").values():
+            needed |= {end, *self.behind(end)}
+        return [artefact for artefact in self.table.values() if artefact in needed]
+
+    @cached_property
+    def _by_folder(self) -> dict[Path, Artefact]:
+        return {artefact.folder: artefact for artefact in self.table.values()}
+
+    @property
+    def downloads(self) -> dict[str, SourceFile]:
+        """Files that are fetched, or lie where they would be fetched to."""
+        return {name: file for name, file in self.files.items() if not file.own}
+
+    # --- What a job may use ----------------------------------------------------------------------------------
+
+    def gpu_parts(self, artefact: Artefact) -> int:
+        """Parts of a GPU that a job takes; a GPU has `runs_per_gpu` of them."""
+        return {"none": 0, "part": 1, "whole": self.resources.runs_per_gpu}[artefact.step.gpu(artefact.spec)]
+
+    def gpu_share(self, artefact: Artefact) -> int:
+        """How many jobs like this one share a GPU."""
+        return self.resources.runs_per_gpu if artefact.step.gpu(artefact.spec) == "part" else 1
+
+    def threads(self, artefact: Artefact, cores: int) -> int:
+        """Cores of a job on a machine with so many; jobs that share a GPU share the cores of one job, too."""
+        preset = self.resources.threads
+        if visible_gpus():
+            preset = max(1, preset // self.gpu_share(artefact))
+        return min(cores, {"one": 1, "preset": preset, "all": cores}[artefact.step.threads])
+
+    def make(self, kind: str, name: str, *, threads: int | None = None, device: str = "auto") -> None:
+        """Make an artefact by its name, as its rule does.
+
+        Raises
+        ------
+        VseppError
+            If there is none of that name, or something that it reads is missing.
+        """
+        artefact = self.row(kind, name)
+        for role, read in artefact.inputs.items():
+            if not is_there(read.path):
+                owner = self.owner(read.path)
+                command = (
+                    f"vsepp make {owner.kind} {owner.name}"
+                    if owner
+                    else "snakemake --cores all all_downloads"
+                )
+                raise VseppError(
+                    f"{read.path}: missing; {name} reads it as its {role}. Make it first: {as_started()}{command}"
+                )
+        make(
+            artefact,
+            device=device,
+            device_share=self.gpu_share(artefact),
+            threads=threads or self.threads(artefact, len(os.sched_getaffinity(0))),
+            data_on=self.resources.data_on,
+            checkpoint_seconds=self.resources.checkpoint_seconds,
+            test_images=self.test_images(artefact),
+        )
+
+    def test_images(self, corpus: Artefact) -> int:
+        """Smallest number of test images with which all folds of a corpus's evaluations are full."""
+        return max(
+            (
+                FOLDS.get(name, 0) * made.spec.fold_size
+                for made in self.of_kind("evaluation").values()
+                if made.inputs["corpus"].path == corpus.folder
+                for name in made.spec.protocols
+            ),
+            default=0,
+        )
+
+    # --- Written, and read by a job --------------------------------------------------------------------------
+
+    def write(self) -> Path:
+        """Write the table where no equal one was written before; its path."""
+        rows = [
+            {
+                "kind": artefact.kind,
+                "name": artefact.name,
+                "folder": str(artefact.folder),
+                "spec": to_dict(artefact.spec),
+                "inputs": {role: [str(read.path), read.raw] for role, read in artefact.inputs.items()},
+                "digest": artefact.digest,
+            }
+            for artefact in self.table.values()
+        ]
+        files = {name: [to_dict(file.spec), str(file.path), file.own] for name, file in self.files.items()}
+        written = {
+            "preset": self.preset,
+            "variant": self.variant,
+            "lock": str(self.lock),
+            "resources": self.resources.model_dump(mode="json"),
+            "files": files,
+            "rows": rows,
+        }
+        path = PLANS / f"{value_digest(written)[:16]}.json"
+        # A folder that cannot be written to has no work to begin.
+        with suppress(OSError):
+            if not path.is_file():
+                write_text(path, json.dumps(written) + "\n")
+        return path
+
+
+def read_table(path: Path) -> Table:
+    """Read a table that `Table.write` wrote.
+
+    Raises
+    ------
+    VseppError
+        If the file is missing or damaged.
+    """
+    written = json_of(text_of(path, "the plan of a workflow, as Snakemake writes it"), str(path))
+    if not isinstance(written, dict) or value_digest(written)[:16] != path.stem:
+        raise VseppError(
+            f"{path}: is not as it was written; delete it and run the same command of Snakemake again"
+        )
+    return Table(
+        preset=written["preset"],
+        variant=written["variant"],
+        lock=Path(written["lock"]),
+        resources=ResourceKeys(**written["resources"]),
+        files={
+            name: SourceFile(from_dict(SourceSpec, spec), Path(file), own)
+            for name, (spec, file, own) in written["files"].items()
+        },
+        table={(row["kind"], row["name"]): _artefact(row) for row in written["rows"]},
+    )
+
+
+def _artefact(row: dict[str, Any]) -> Artefact:
+    step = STEPS[row["kind"]]
+    inputs = {role: Input(Path(path), raw) for role, (path, raw) in row["inputs"].items()}
+    artefact = Artefact(step, row["name"], Path(row["folder"]), from_dict(step.spec, row["spec"]), inputs)
+    # Of the code with which the work began.
+    artefact.__dict__["digest"] = row["digest"]
+    return artefact
