@@ -14,8 +14,9 @@ from vsepp.base.digests import FileCache, value_digest
 
 CODE = Path("results") / ".state" / "code-4.json"
 """File of a working folder that keeps digests and imports of modules, so that each is parsed once; another format has another name."""
+_STEPS = "vsepp.pipeline.steps."
 # Declarations and plumbing: no number depends on them, so a change here must not retrain anything.
-_NOT_COMPUTATION = tuple(
+NOT_COMPUTATION = tuple(
     f"vsepp.{name}."
     for name in (
         "base.components",
@@ -50,21 +51,27 @@ def code_digest(*modules: str) -> str:
     modules
         Dotted names, below `vsepp` or of a package that offers components.
     """
-    digest = value_digest({name: _module(name).digest for name in sorted(_closure(modules))})
+    digest = value_digest({name: _module(name).digest for name in sorted(modules_of(*modules))})
     if CODE.parents[1].is_dir():
         _code().save()
     return digest
 
 
-def _closure(modules: Iterable[str]) -> set[str]:
+def modules_of(*modules: str) -> set[str]:
+    """These modules and all modules of their package that they import, directly or indirectly, without declarations and plumbing.
+
+    A step's own module counts too, but what it imports does not: it names what it computes with.
+    """
     found: set[str] = set()
     queue = list(modules)
     while queue:
         name = queue.pop()
-        if name in found or f"{name}.".startswith(_NOT_COMPUTATION):
+        own = name.startswith(_STEPS)
+        if name in found or (f"{name}.".startswith(NOT_COMPUTATION) and not own):
             continue
         found.add(name)
-        queue.extend(_imports(name))
+        if not own:
+            queue.extend(_imports(name))
     return found
 
 

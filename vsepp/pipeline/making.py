@@ -31,7 +31,7 @@ def make(artefact: Artefact, **machine: Any) -> None:
         Fields of `Job` that say what it may use.
     """
     step, spec, output = artefact.step, artefact.spec, artefact.folder
-    inputs = {role: read.path for role, read in artefact.inputs.items()}
+    inputs = artefact.paths
     with ExitStack() as held:
         if devices.process_rank() > 0:
             nothing = Path(held.enter_context(tempfile.TemporaryDirectory()))

@@ -122,6 +122,11 @@ class Artefact:
     """Role → what it is made from."""
 
     @property
+    def paths(self) -> Inputs:
+        """Role → path of what it is made from."""
+        return {role: read.path for role, read in self.inputs.items()}
+
+    @property
     def kind(self) -> str:
         """Kind, as `Step.kind`."""
         return self.step.kind

@@ -18,7 +18,7 @@ from typing import Any
 from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
 from vsepp.base.digests import value_digest
-from vsepp.base.errors import VseppError, as_started, did_you_mean
+from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there, json_of, text_of, write_text
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.pipeline.making import make
@@ -128,17 +128,8 @@ class Table:
             If there is none of that name, or something that it reads is missing.
         """
         artefact = self.row(kind, name)
-        for role, read in artefact.inputs.items():
-            if not is_there(read.path):
-                owner = self.owner(read.path)
-                command = (
-                    f"vsepp make {owner.kind} {owner.name}"
-                    if owner
-                    else "snakemake --cores all all_downloads"
-                )
-                raise VseppError(
-                    f"{read.path}: missing; {name} reads it as its {role}. Make it first: {as_started()}{command}"
-                )
+        for role, path in self.missing_inputs(artefact):
+            raise VseppError(f"{path}: missing; {name} reads it as its {role}: make it first")
         make(
             artefact,
             device=device,
@@ -148,6 +139,10 @@ class Table:
             checkpoint_seconds=self.resources.checkpoint_seconds,
             test_images=self.test_images(artefact),
         )
+
+    def missing_inputs(self, artefact: Artefact) -> list[tuple[str, Path]]:
+        """Role and path of what an artefact is made from and that is not there."""
+        return [(role, path) for role, path in artefact.paths.items() if not is_there(path)]
 
     def test_images(self, corpus: Artefact) -> int:
         """Smallest number of test images with which all folds of a corpus's evaluations are full."""

@@ -15,6 +15,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.manifest import read_manifest, write_manifest
 from vsepp.base.spec import RunSpec, VocabularySpec, from_json
 from vsepp.pipeline.making import make
+from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 
 
@@ -40,23 +41,18 @@ def test_help_lists_every_command_once_in_its_group(capsys):
         assert [line.split()[0] for line in listed.splitlines() if line[2] != " "] == list(names)
 
 
-TRAIN = ["make", "run", "--corpus", "c", "--tokens", "t", "--output", "o", "--spec"]
 OF_PARAMS = ["--params", str(PARAMS)]
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([*TRAIN, "no.json"], "no.json: no such file"),
-        (["make", "corpus", "--raw", "images", "--spec", '{"name": "x", "reader": {"name": "coco"}}', "--output", "o"], "--raw: got 'images'; expected ROLE=PATH"),
+        (["make", "run", "x", "--plan", "no.json"], "no.json: no such file"),
+        (["make", "run", "x", "--plan", "no.json", "--config", "label=x"], "--config: a plan was given"),
         (["evaluate", "nowhere.npz"], "nowhere.npz"),
         (["evaluate"], "expected either a file of embeddings, or --run"),
         (["evaluate", "--run", "r"], "a run needs --corpus"),
         (["evaluate", "x.npz", "--corpus", "c", "--split", "val"], "evaluate: --split, --corpus: only for a trained run"),
-        (["make", "tokens"], "make tokens: expected NAME alone, or --spec, --output and the inputs"),
-        (["make", "tokens", "x", "--captions", "c"], "make tokens: expected NAME alone, or --spec,"),
-        (["make", "tokens", "x", "--spec", '{"splits": ["train"], "threshold": 1}'], "make tokens: got x and --spec"),
-        (["make", "tokens", "--spec", '{"splits": ["train"], "threshold": 1}'], "with --spec it needs --captions, --output, too"),
         (["make", "tokens", "x", *OF_PARAMS], "x: no tokens of preset mini; there are coco-"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json; expected the folder of a trained run"),
         (["show", "coco-vsep-1c", *OF_PARAMS], "coco-vsep-1c: no run of preset mini; did you mean coco-vsepp-1c?"),
@@ -219,9 +215,9 @@ def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_su
     others.write_text("others")
     for path in (captions, captions, others):
         with pytest.raises(KeyboardInterrupt):
-            make(step, spec, {"captions": path}, output)
+            make(Artefact(step, "words", output, spec, {"captions": Input(path)}))
         assert not (output / "manifest.json").exists()
-    make(step, spec, {"captions": captions}, output)
+    make(Artefact(step, "words", output, spec, {"captions": Input(captions)}))
     assert halves == [False, True, False, True], "of work on these inputs"
     manifest = read_manifest(output)
     assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")

@@ -20,10 +20,13 @@ from vsepp.apps.cli import main
 from vsepp.base.digests import FileCache
 from vsepp.base.manifest import artefact_digest, read_manifest
 from vsepp.base.publish import RULE_SHELL
-from vsepp.base.spec import VocabularySpec, to_json
+from vsepp.base.spec import VocabularySpec
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
+from vsepp.pipeline.making import make as make_artefact
+from vsepp.pipeline.step import Artefact, Input
+from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.verify import verify
 
 RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
@@ -32,14 +35,12 @@ OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "r
 
 def make(artefact):
     """Call the step that makes an artefact, as the rule of the workflow does."""
-    options = {"spec": to_json(artefact.spec), "output": artefact.folder, **artefact.inputs}
-    call("make", artefact.kind, raw=artefact.raw, **options)
+    call("make", artefact.kind, artefact.name, plan=plan(**OVERRIDES).write())
 
 
-def call(*command, raw=(), **options):
+def call(*command, **options):
     named = [str(part) for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
-    files = ["--raw", *(f"{role}={path}" for role, path in raw.items())] if raw else []
-    assert main([*command, *named, *files]) == 0, f"vsepp {command}"
+    assert main([*command, *named]) == 0, f"vsepp {command}"
 
 
 def embeddings(folder):
@@ -63,7 +64,7 @@ def read(made, monkeypatch):
     """Role → folder of what an evaluation of the other run would read, but for its model and word ids."""
     monkeypatch.chdir(made)
     inputs = plan(**OVERRIDES).table["evaluation", f"{OTHER}/seed-0"].inputs
-    return {role: inputs[role] for role in ("corpus", "features")}
+    return {role: inputs[role].path for role in ("corpus", "features")}
 
 
 def test_what_steps_leave_verifies(made, monkeypatch):
@@ -73,22 +74,16 @@ def test_what_steps_leave_verifies(made, monkeypatch):
     assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
 
 
-def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path, capsys):
+def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path):
     monkeypatch.chdir(made)
     file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
     file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
-    options = {
-        "spec": to_json(spec),
-        "captions": plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"],
-    }
-    options["captions"] /= "captions.parquet"
-    call("make", "tokens", raw={"pieces": file}, output=tmp_path / "pieces", **options)
+    corpus = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"].path
+    read = {"captions": Input(corpus / "captions.parquet"), "pieces": Input(file, raw=True)}
+    make_artefact(Artefact(STEPS["tokens"], "pieces", tmp_path / "pieces", spec, read))
     assert read_manifest(tmp_path / "pieces")["inputs"]["pieces"] == artefact_digest(file)
     assert Vocabulary.read(tmp_path / "pieces").words[-2:] == ("circle", "##s")
     assert Tokens.load(tmp_path / "pieces").ids[0] == SPECIAL_PIECES.index("[CLS]")
-    arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    assert main(["make", "tokens", "--output", str(tmp_path / "none"), *arguments]) == 1
-    assert "no base/vocab.txt was given; expected --raw pieces=FILE" in capsys.readouterr().err
 
 
 def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatch, tmp_path, capsys):
@@ -98,14 +93,14 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
     changes = over(TINY, {"only": [RUN], "encoders": {"vgg": {"weights": "random"}}})
     config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in changes.items())]
     row = plan(**changes).table["evaluation", f"{RUN}/seed-0"]
-    before = {name: (row.folder / name).read_bytes() for name in row.step.files}
+    before = {name: (row.folder / name).read_bytes() for name in row.step.files(row.spec)}
     shutil.rmtree(row.folder)
     command = ["make", "evaluation", row.name, "--params", str(PARAMS), *config]
     assert main(command) == 0
     assert "protocol 1K" in capsys.readouterr().out
-    assert {name: (row.folder / name).read_bytes() for name in row.step.files} == before
+    assert {name: (row.folder / name).read_bytes() for name in row.step.files(row.spec)} == before
     assert verify(row, FileCache(Path("known.json"))) is None
-    shutil.rmtree(row.inputs["run"])
+    shutil.rmtree(row.inputs["run"].path)
     assert main(command) == 1
     said = capsys.readouterr().err
     assert f"Make it first: vsepp make run {RUN}/seed-0 --config " in said and '"weights": "random"' in said
@@ -116,7 +111,7 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
 def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
     monkeypatch.chdir(made)
     evaluation = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"]
-    read = {role: evaluation.inputs[role] for role in ("run", "corpus", "features")}
+    read = {role: evaluation.inputs[role].path for role in ("run", "corpus", "features")}
     call("evaluate", output=tmp_path, fold_size=10, protocol="1K", **read)
     whole, alone = embeddings(evaluation.folder), embeddings(tmp_path)
     assert whole.keys() == alone.keys()
@@ -142,7 +137,7 @@ def test_ones_own_pictures_are_embedded_by_a_copied_run_and_scored(read, tmp_pat
 
 
 def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read, tmp_path, capsys):
-    theirs = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"].inputs["features"]
+    theirs = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"].inputs["features"].path
     options = ["--corpus", str(read["corpus"]), "--features", str(theirs), "--output", str(tmp_path / "out")]
     assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
     assert f"{theirs}: made from the images of another corpus than" in capsys.readouterr().err
@@ -156,21 +151,22 @@ def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_
     monkeypatch.chdir(made)
     monkeypatch.setenv(RULE_SHELL, str(ended.pid))
     artefact = next(iter(plan(**OVERRIDES).of_kind("scenes").values()))
-    output = tmp_path / "scenes"
-    assert main(["make", "scenes", "--spec", to_json(artefact.spec), "--output", str(output)]) == 1
+    file = plan(**OVERRIDES).write().absolute()
+    monkeypatch.chdir(tmp_path)
+    assert main(["make", "scenes", artefact.name, "--plan", str(file)]) == 1
     assert "nothing was written" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("resources/*"))
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_a_step_that_is_stopped_says_so_in_a_sentence(tmp_path, stop):
     """As by Ctrl-C: the signal reaches all of its processes."""
     (scenes,) = plan().of_kind("scenes").values()
-    options = ["--spec", to_json(scenes.spec), "--output", str(tmp_path / "scenes"), "--threads", "2"]
-    command = [sys.executable, "-m", "vsepp.apps.cli", "make", "scenes", *options]
+    options = ["--params", str(PARAMS), "--threads", "2"]
+    command = [sys.executable, "-m", "vsepp.apps.cli", "make", "scenes", scenes.name, *options]
     # A process that was started in the background may ignore interrupts, and so would what it starts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    step = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    step = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=tmp_path)
     signal.signal(signal.SIGINT, before)
     wait_until(lambda: any(tmp_path.rglob("*.jpg")), step)
     os.killpg(step.pid, stop)

@@ -1,6 +1,7 @@
 """Disks that are too small."""
 
 import pytest
+from plans import plan
 from processes import no_room
 
 from vsepp.apps.cli import main
@@ -14,10 +15,10 @@ def test_what_the_disk_cannot_hold_is_not_begun(tmp_path):
         check_space(tmp_path, 1 << 60, "a file")
 
 
-def test_a_step_that_cannot_write_ends_with_a_sentence(tmp_path, capsys):
-    kind = '{"name": "constellations", "positive": [0, 1], "negatives": [[[1, 1]]]}'
-    spec = f'{{"kind": {kind}, "losses": [{{"name": "max_of_hinges"}}]}}'
+def test_a_step_that_cannot_write_ends_with_a_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["make", "figure_data", "vsepp/figure1", "--plan", str(plan().write().absolute())]
     with no_room():
-        assert main(["make", "figure_data", "--spec", spec, "--output", str(tmp_path / "out")]) == 1
+        assert main(command) == 1
     (said,) = capsys.readouterr().err.splitlines()
-    assert str(tmp_path / "out") in said and "File too large" in said
+    assert "evaluations/figures/vsepp" in said and "File too large" in said

@@ -51,10 +51,10 @@ def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, 
         "rows_per_image": rows,
         "unit_length": 0.0,
     }
-    assert set(raw_features(spec)) == {"train", "dev", "test"}
+    assert set(raw_features(spec, spec.files)) == {"train", "dev", "test"}
     imported(zipped(spec), tmp_path / "zip")
     np.testing.assert_array_equal(features_in(tmp_path / "zip"), EXPECTED)
-    assert set(raw_features(zipped(spec))) == {"folder"}
+    assert set(raw_features(zipped(spec), zipped(spec).files)) == {"folder"}
 
 
 @pytest.mark.parametrize("repeated", [(), ("dev",), ("train", "dev", "test")])
@@ -120,7 +120,7 @@ def test_testall_is_taken_in_place_of_test(tmp_path):
     imported(spec, tmp_path)
     found = np.load(tmp_path / "out/features.npy")[-4:]
     np.testing.assert_array_equal(found, precomp_features("testall", 4, (3, 6)))
-    assert set(raw_features(spec)) == {"train", "dev", "testall"}
+    assert set(raw_features(spec, spec.files)) == {"train", "dev", "testall"}
 
 
 def test_rows_of_unit_length_are_counted_and_others_told(spec, tmp_path, caplog):

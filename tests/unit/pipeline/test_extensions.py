@@ -28,9 +28,7 @@ except VseppError as error:
     sys.exit(str(error))
 found = {}
 for (kind, name), made in plan.table.items():
-    inputs = {role: str(path) for role, path in made.inputs.items()}
-    inputs |= {f"raw {role}": str(path) for role, path in made.raw.items()}
-    found[f"{kind} {name}"] = value_digest([str(made.folder), to_dict(made.spec), made.code, inputs])
+    found[f"{kind} {name}"] = [str(made.folder), made.digest]
 print(json.dumps(found))
 """
 RUNS, PRESET = "params/papers/vsepp/runs.yaml", "params/presets/mini.yaml"
@@ -178,16 +176,14 @@ LENGTHS = '''
     """Captions → how many words each has."""
     from vsepp.pipeline.step import Step
     from vsepp.base.spec import VocabularySpec
-    from vsepp.pipeline.steps.tokens import CAPTIONS
-
     def run(spec, inputs, out, job):
         """Count the words of each caption."""
         raise NotImplementedError
 
     STEP = Step(
         "lengths", VocabularySpec, run, phase="corpus", folder="results/{preset}/lengths/{name}",
-        modules=("vsepp.data.captions",), name=lambda spec, inputs, label: inputs["captions"].name,
-        reads={"captions": CAPTIONS}, files=("lengths.txt",),
+        modules=lambda spec: ["vsepp.data.captions"], reads={"captions": "captions.parquet"},
+        files=lambda spec: ["lengths.txt"],
     )
 '''
 

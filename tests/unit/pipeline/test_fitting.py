@@ -38,9 +38,9 @@ def data(root, name, encoder):
     images, captions = corpus / "images.parquet", corpus / "captions.parquet"
     files = {"tokens.npz": "ids", "vocabulary.json": "words"}
     write(root / name / "tokens", "tokens", files=files, captions=captions)
-    store = write(root / name / "eval_store", "store", specs.RUN.eval_store, images=images)
+    store = write(root / name / "eval_store", "store", specs.RUN.eval_store, corpus=images)
     write(root / name / "features", "features", FEATURES, store=store, encoder=encoder)
-    write(root / name / "published", "precomputed", images=images)
+    write(root / name / "published", "precomputed", corpus=images)
     return root / name
 
 
@@ -56,7 +56,7 @@ def made(tmp_path_factory):
     captions, images = own / "corpus/captions.parquet", own / "corpus/images.parquet"
     words = {"tokens.npz": "ids", "vocabulary.json": "other"}
     write(root / "other_words", "tokens", files=words, captions=captions)
-    small = write(root / "small_store", "store", StoreSpec("squash", 20), images=images)
+    small = write(root / "small_store", "store", StoreSpec("squash", 20), corpus=images)
     store, change = own / "eval_store", specs.change
     write(root / "other_weights", "features", FEATURES, store=store, encoder=other)
     write(root / "cut", "features", FEATURES, store=small, encoder=encoder)
