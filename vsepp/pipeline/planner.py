@@ -35,7 +35,6 @@ from vsepp.base.spec import (
     VocabularySpec,
     from_dict,
     part_of,
-    seeded,
     to_dict,
 )
 from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
