@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from pydantic import BaseModel, ValidationError
 
 from vsepp.base.declared import mistakes_of
@@ -76,17 +79,60 @@ def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | Non
     return validate(model, {inside: content} if inside else content, str(path), mistakes)
 
 
+def settings_of(items: Iterable[str]) -> dict[str, Any]:
+    """What KEY=VALUE on a command line means, as in Snakemake's `--config`.
+
+    Raises
+    ------
+    VseppError
+        On an item of another form, a key that is given twice, and a value that is a comment.
+    """
+    found: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals:
+            raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
+        if key in found:
+            raise VseppError(f"--config: {key} is given twice, as {found[key]!r} and {text!r}; keep one")
+        found[key] = with_types(_as_snakemake_reads(key, text.strip("'\"")))
+    return found
+
+
+def _as_snakemake_reads(key: str, text: str) -> Any:
+    """A number, `True` or `False`, else YAML whose leaves are text, else the text: what `snakemake.cli.parse_config` makes of it."""
+    if text == "":
+        return None
+    for read in (int, float, {"True": True, "False": False}.__getitem__, _leaves_as_text):
+        with suppress(ValueError, KeyError, yaml.YAMLError, RecursionError):
+            value = read(text)
+            if value is None:
+                raise VseppError(f"--config: {key}: got {text!r}, which is no value")
+            return value
+    return text
+
+
+def _leaves_as_text(text: str) -> Any:
+    return yaml.load(text, yaml.loader.BaseLoader)
+
+
+_NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)|[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")
+_CONSTANTS = {
+    form: value
+    for word, value in {"true": True, "false": False, "null": None, "~": None}.items()
+    for form in (word, word.capitalize(), word.upper())
+}
+
+
 def with_types(value: Any) -> Any:
-    """A value of Snakemake's `--config`, which gives numbers, `true` and `null` inside lists and mappings as text."""
+    """A value of Snakemake's `--config`, in whose lists and mappings all is text: text that is a number, a truth value or null in
+    YAML 1.2 has its type."""
     if isinstance(value, Mapping):
         return {key: with_types(item) for key, item in value.items()}
     if isinstance(value, list):
         return [with_types(item) for item in value]
     if not isinstance(value, str):
         return value
-    try:
-        typed = yaml_of(value, "--config")
-    except VseppError:  # `*-1c`, which YAML takes for an alias
-        return value
-    is_null = typed is None and value != ""
-    return typed if is_null or isinstance(typed, bool | int | float) else value
+    if number := _NUMBER.fullmatch(value):
+        with suppress(ValueError):  # more digits than Python reads
+            return int(value) if number[1] else float(value)
+    return _CONSTANTS.get(value, value)

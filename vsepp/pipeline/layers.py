@@ -42,7 +42,7 @@ _WRITTEN = {
     "papers": "'papers=[vsepp,goal]'",
     "fidelity": "fidelity=code",
     "seeds": "'seeds=[0,1,2]' for three trainings of each run, 'seeds=[3]' for one with seed 3",
-    "label": "label=mine",
+    "label": "label=mine, no number",
     "only": "'only=[coco-vse0-1c,flickr-*]'",
     "archives": "archives=/data/flickr8k",
 }

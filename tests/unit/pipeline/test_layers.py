@@ -2,11 +2,15 @@
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from plans import PARAMS, edit, nested, over, plan, refused
+from snakemake.cli import parse_config
 
+from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.base.yaml import yaml_of
-from vsepp.pipeline.files import with_types
+from vsepp.pipeline.files import settings_of, with_types
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.planner import make_plan
 
@@ -173,18 +177,40 @@ def test_choosing_runs_seeds_and_resources_needs_no_label():
     assert set(tuned) == {"flickr-vse0-rc", "flickr-vse0-rc-ft"}, "it brings the run that it starts from"
 
 
-def test_what_snakemake_gives_as_text_has_its_type():
-    values = {
-        "epochs": "3",
-        "image_bias": "false",
-        "learning_rate": "2e-4",
-        "negative_set": "null",
-        "drop_at": ".5",
-    }
-    typed = {"epochs": 3, "image_bias": False, "learning_rate": 2e-4, "negative_set": None, "drop_at": 0.5}
-    assert with_types({"runs": {"default": values}}) == {"runs": {"default": typed}}
-    names = {"only": ["*-1c", "no: list", "[0]", "", "2020-01-01"], "label": "x"}
-    assert with_types(names) == names
+SCALARS = st.sampled_from([
+    "012", "12", "-3", "1_000", "0x10", "1e-05", "2e-4", ".5", "nan", ".inf", "yes", "no", "on", "True", "true", "tRue",
+    "null", "None", "~", "", " ", "#", "'012'", '"12"', "*-1c", "&a", "!x", "12:30", "2020-01-01", "=", "9" * 5000,
+])  # fmt: skip
+TEXTS = st.one_of(
+    SCALARS,
+    SCALARS.map("[{}]".format),
+    st.tuples(SCALARS, SCALARS).map(lambda pair: f"{{default: {{a: {pair[0]}, b: [{pair[1]}]}}}}"),
+    SCALARS.map(lambda text: f'"{text}"'),
+    st.text(max_size=12),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(text=TEXTS)
+def test_a_value_of_the_command_line_means_by_hand_what_it_means_to_snakemake(text):
+    try:
+        theirs = with_types(parse_config([f"label={text}"]))
+    except AssertionError:
+        with pytest.raises(VseppError, match="label: got "):
+            settings_of([f"label={text}"])
+    else:
+        assert repr(settings_of([f"label={text}"])) == repr(theirs)
+
+
+def test_a_value_of_the_command_line_has_its_type():
+    text = "{a: 3, b: false, c: 2e-4, d: null, e: .5, f: 012, g: yes, h: 0x10, i: 1_000, k: 2020-01-01}"
+    of_text = {"f": "012", "g": "yes", "h": "0x10", "i": "1_000", "k": "2020-01-01"}
+    typed = {"a": 3, "b": False, "c": 0.0002, "d": None, "e": 0.5, **of_text}
+    items = [f"runs={text}", "only=*-1c", "seeds=[0, 1]", "label=012"]
+    found = {"runs": typed, "only": "*-1c", "seeds": [0, 1], "label": 12}
+    assert settings_of(items) == found
+    said = refused(PARAMS, **settings_of(["label=012"]))
+    assert "--config: label: got 12; " in said and "write label=mine" in said
 
 
 @pytest.mark.parametrize("number", ["2e-4", "1E+3", "-.5e2", "3.e1", "0.25e-1"])

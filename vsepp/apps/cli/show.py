@@ -68,18 +68,11 @@ def plan_of(given: argparse.Namespace) -> Plan:
         Outside the project's folder, when an override is no KEY=VALUE or stands twice, and for every mistake in the
         parameters.
     """
+    from vsepp.pipeline.files import settings_of
     from vsepp.pipeline.planner import make_plan
 
     require_params(given.params)
-    overrides: dict[str, Any] = {}
-    for item in given_overrides(given):
-        key, equals, text = item.partition("=")
-        if not equals:
-            raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
-        if key in overrides:
-            raise VseppError(f"--config: {key} is given twice, as {overrides[key]!r} and {text!r}; keep one")
-        overrides[key] = _value(text)
-    return make_plan(given.params, overrides)
+    return make_plan(given.params, settings_of(given_overrides(given)))
 
 
 def require_params(folder: Path) -> None:
@@ -95,15 +88,6 @@ def require_params(folder: Path) -> None:
             f"{folder}/config.yaml: no such file; go to the project's folder, which holds Snakefile and params/, or name "
             "its parameters with --params FOLDER"
         )
-
-
-def _value(text: str) -> Any:
-    from vsepp.base.yaml import yaml_of
-
-    try:
-        return yaml_of(text, "--config")
-    except VseppError:  # `only=*-1c`, which YAML takes for an alias
-        return text
 
 
 def runs(given: argparse.Namespace) -> None:
