@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatch
 from itertools import chain
+from pathlib import Path
 
 from vsepp.base.components import checked, describe
 from vsepp.base.declared import FOLDS, PIECES, WORDS
@@ -38,15 +39,15 @@ _Wrong = Iterator[tuple[str, str]]
 """Mistakes: the file (or `--config`) and key, and what is wrong."""
 
 
-def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistakes) -> None:
+def check(parameters: Parameters, owners: Mapping[str, Path], mistakes: Mistakes) -> None:
     """Check parameters against each other: first that all names exist, then that the named entries fit together.
 
     Parameters
     ----------
     parameters
         Resolved, not yet selected from.
-    papers
-        All papers, reproduced or not.
+    owners
+        Entry of any paper, reproduced or not → the `runs.yaml` that has it.
     mistakes
         Collects what is wrong and raises it.
     """
@@ -61,8 +62,8 @@ def check(parameters: Parameters, papers: Mapping[str, Paper], mistakes: Mistake
     for paper in parameters.papers.values():
         checks = (
             _runs(paper, parameters),
-            _tables(paper, parameters, papers),
-            _claims(paper, parameters, papers),
+            _tables(paper, parameters, owners),
+            _claims(paper, parameters, owners),
             _released(paper, parameters),
         )
         for where, what in chain(*checks):
@@ -263,15 +264,15 @@ def _data(run: str, keys: RunKeys, parameters: Parameters, where: str) -> _Wrong
             yield f"{where}.matcher.k", what
 
 
-def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
+def _tables(paper: Paper, parameters: Parameters, owners: Mapping[str, Path]) -> _Wrong:
     """Unknown runs and rows in a paper's tables and figures, rows without a run, and unknown names in a preset's choice."""
-    tables, file, runs = paper.tables, paper.tables_file, parameters.all_runs
+    tables, file = paper.tables, paper.tables_file
     feeders = parameters.feeders(paper)
     for name, table in tables.tables.items():
         where = f"{file}: tables.{name}"
         for row in table.rows:
             if isinstance(row, Row):
-                yield from _unknown_runs(row.runs, where, runs, papers)
+                yield from _unknown_runs(row.runs, where, parameters, owners)
             elif paper.rows.get(row) == "trained" and row not in feeders:
                 yield where, f"row {row} is trained here, but no run feeds it"
             published = row.row if isinstance(row, Row) else row
@@ -279,7 +280,7 @@ def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
                 yield where, f"row {published} is not in {paper.published}"
     for name, figure in tables.figures.items():
         where = f"{file}: figures.{name}"
-        yield from _unknown_runs(figure.named, where, runs, papers)
+        yield from _unknown_runs(figure.named, where, parameters, owners)
         if figure.of_kind.runs == "rows":
             yield from _unknown_labels(figure.labels, f"{where}.labels", paper)
     names = [*tables.tables, *tables.figures]
@@ -289,11 +290,11 @@ def _tables(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
             yield where, f"got {name!r}; {file} has {', '.join(names)}"
 
 
-def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -> _Wrong:
+def _claims(paper: Paper, parameters: Parameters, owners: Mapping[str, Path]) -> _Wrong:
     """Unknown runs in a paper's claims, and protocols that a claim's runs are not evaluated under."""
     for name, claim in paper.claims.items():
         where = f"{paper.claims_file}: claims.{name}"
-        yield from _unknown_runs(claim.named, where, parameters.all_runs, papers)
+        yield from _unknown_runs(claim.named, where, parameters, owners)
         for run in claim.named if claim.protocol else ():
             under = parameters.protocols.get(run)
             assert claim.protocol
@@ -302,20 +303,18 @@ def _claims(paper: Paper, parameters: Parameters, papers: Mapping[str, Paper]) -
 
 
 def _unknown_runs(
-    named: Iterable[str], where: str, runs: Mapping[str, object], papers: Mapping[str, Paper]
+    named: Iterable[str], where: str, parameters: Parameters, owners: Mapping[str, Path]
 ) -> _Wrong:
     """Runs that an entry names and that are not trained."""
     for run in named:
-        owner = next((paper for paper in papers.values() if run in paper.entries), None)
-        if run in runs:
+        if run in parameters.all_runs:
             continue
-        if owner is None:
+        if (file := owners.get(run)) is None:
             yield where, f"{run} is no run of any paper"
-        elif owner.entries[run].get("abstract"):
+        elif (owner := file.parent.name) in parameters.papers:
             yield where, f"{run} is abstract: it is never trained, only inherited from"
         else:
-            file = owner.runs_file
-            yield where, f"{run} is a run of {file}, which is not reproduced; add {owner.name} to `papers`"
+            yield where, f"{run} is a run of {file}, which is not reproduced; add {owner} to `papers`"
 
 
 def _unknown_labels(labels: Iterable[str], where: str, paper: Paper) -> _Wrong:

@@ -22,7 +22,7 @@ from vsepp.base.files import is_there
 from vsepp.base.spec import Component
 from vsepp.pipeline.checks import check
 from vsepp.pipeline.files import Mistakes, read_model, read_yaml, validate
-from vsepp.pipeline.papers import Paper, read_papers
+from vsepp.pipeline.papers import Entries, Paper, bases_of, owners_of_entries, read_papers
 from vsepp.pipeline.parameters import HARMLESS, Origins, Parameters
 from vsepp.pipeline.settings import (
     COMPONENTS,
@@ -92,7 +92,9 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     _check_sections(sections, mistakes)
     mistakes.raise_if_any()
 
-    papers = read_papers(folder / "papers", settings.papers, mistakes)
+    owners = owners_of_entries(folder / "papers")
+    papers, parsed = read_papers(folder / "papers", settings.papers, owners, mistakes)
+    owners |= {entry: paper.runs_file for paper in parsed.values() for entry in paper.entries}
     # The chosen fidelity, and `code`, which released models follow.
     fidelities: dict[str, FidelityFile] = {
         name: file
@@ -108,33 +110,32 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     assert preset and datasets and override  # else there were mistakes
 
     def layers(fidelity: str) -> _Layers:
-        own = [paper for paper in papers.values() if paper.fidelity]
+        own = [paper for paper in parsed.values() if paper.fidelity]
         return [
-            [_File(str(paper.runs_file), paper.entries) for paper in papers.values()],
+            [_File(str(paper.runs_file), paper.entries) for paper in parsed.values()],
             [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
             [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
             [_file(preset_path, preset)],
             [_file("--config", override)],
         ]
 
-    reproduced = {name: papers[name] for name in settings.papers}
-    all_runs, origins = _resolve_runs(layers(settings.fidelity), papers, reproduced, mistakes)
+    all_runs, origins = _resolve_runs(layers(settings.fidelity), parsed, papers, owners, mistakes)
     mistakes.raise_if_any()
-    released = any(paper.released for paper in reproduced.values())
+    released = any(paper.released for paper in papers.values())
     parameters = Parameters(
         folder=folder,
         settings=settings,
         preset=preset,
-        papers=reproduced,
+        papers=papers,
         sources=datasets.sources,
         datasets=datasets.datasets,
         corpora=_resolve_corpora(fidelities[settings.fidelity], preset),
         all_runs=all_runs,
         origins=origins,
-        as_code=_resolve_runs(layers("code"), papers, reproduced, mistakes)[0] if released else {},
+        as_code=_resolve_runs(layers("code"), parsed, papers, owners, mistakes)[0] if released else {},
         overrides=sections,
     )
-    check(parameters, papers, mistakes)
+    check(parameters, owners, mistakes)
     return parameters
 
 
@@ -221,34 +222,44 @@ def _lineage(run: str, entries: Mapping[str, Mapping[str, Any]], seen: tuple[str
     """The entries that make up a run, from the most general to its own."""
     if run in seen:
         raise VseppError(f"inherits from itself: {' → '.join([*seen, run])}")
-    base = entries[run].get("base")
-    bases = [base] if isinstance(base, str) else list(base or ([] if run == "default" else ["default"]))
     lineage: list[str] = []
-    for name in bases:
+    for name in bases_of(run, entries[run]):
         if name not in entries:
             raise VseppError(f"base: got {name!r}, which is not an entry of any paper")
         lineage += [entry for entry in _lineage(name, entries, (*seen, run)) if entry not in lineage]
     return [*lineage, run]
 
 
-def _resolve_runs(
-    layers: _Layers, papers: Mapping[str, Paper], reproduced: Mapping[str, Paper], mistakes: Mistakes
-) -> tuple[dict[str, RunKeys], dict[str, Origins]]:
-    entries = {name: keys for paper in papers.values() for name, keys in paper.entries.items()}
+def _check_names(
+    layers: _Layers, parsed: Mapping[str, Entries], owners: Mapping[str, Path], mistakes: Mistakes
+) -> None:
+    """Note entries and components that a layer names and that do not exist."""
     for file in chain(*layers):
-        known = papers[file.paper].entries if file.paper else entries
+        known = parsed[file.paper].entries if file.paper else owners
         for name in file.runs:
             if name not in known:
-                of = f"{papers[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
+                of = f"{parsed[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
                 mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
-        for key, name in ((key, name) for key, given in file.components.items() for name in given):
-            if name not in (there := known_components(COMPONENTS[key])):
-                mistakes.add(
-                    f"{file.label}: components.{key}.{name}",
-                    f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
-                )
+        for key, components in file.components.items():
+            for name in components:
+                if name not in (there := known_components(COMPONENTS[key])):
+                    mistakes.add(
+                        f"{file.label}: components.{key}.{name}",
+                        f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
+                    )
+
+
+def _resolve_runs(
+    layers: _Layers,
+    parsed: Mapping[str, Entries],
+    papers: Mapping[str, Paper],
+    owners: Mapping[str, Path],
+    mistakes: Mistakes,
+) -> tuple[dict[str, RunKeys], dict[str, Origins]]:
+    _check_names(layers, parsed, owners, mistakes)
+    entries = {name: keys for paper in parsed.values() for name, keys in paper.entries.items()}
     runs, origins = {}, {}
-    for paper in reproduced.values():
+    for paper in papers.values():
         for run, entry in paper.entries.items():
             if entry.get("abstract"):
                 continue

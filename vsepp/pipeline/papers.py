@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,29 +22,38 @@ from vsepp.reporting.entries import TablesFile
 from vsepp.reporting.published import Published, read_published
 
 
-@dataclass(frozen=True)
-class Paper:
-    """One folder of `params/papers/`."""
+@dataclass(frozen=True, kw_only=True)
+class Entries:
+    """What others may inherit of a paper, a folder of `params/papers/`."""
 
-    name: str
     folder: Path
     entries: dict[str, dict[str, Any]]
     """Entries of its `runs.yaml`, abstract ones too."""
     fidelity: dict[str, PaperFidelity]
     """Fidelity → values that the paper's own components and entries follow; empty without a `fidelity.yaml`."""
-    tables: TablesFile = None  # type: ignore[assignment]
-    """Like `rows`, `released` and `claims`, filled only for a paper that is reproduced."""
+
+    @property
+    def name(self) -> str:
+        """Name of its folder."""
+        return self.folder.name
+
+    @property
+    def runs_file(self) -> Path:
+        """Where its runs stand."""
+        return self.folder / "runs.yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paper(Entries):
+    """A paper that is reproduced."""
+
+    tables: TablesFile
     rows: dict[str, str] = field(default_factory=dict)
     """Row of its published tables → `trained` or `quoted`."""
     released: dict[str, ReleasedKeys] = field(default_factory=dict)
     """Checkpoints of its authors."""
     claims: dict[str, Claim] = field(default_factory=dict)
     """Claims that it makes about its runs; empty without a `claims.yaml`."""
-
-    @property
-    def runs_file(self) -> Path:
-        """Where its runs stand."""
-        return self.folder / "runs.yaml"
 
     @property
     def tables_file(self) -> Path:
@@ -65,8 +75,26 @@ class Paper:
         return tables.get(self.name, [*self.tables.tables, *self.tables.figures])
 
 
-def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict[str, Paper]:
-    """Read every paper; of a paper that is not reproduced, read only the entries, which others may inherit.
+_ENTRY = re.compile(r"""^["']?([a-z0-9][a-z0-9_.+-]*)["']? *:""", re.MULTILINE)
+
+
+def owners_of_entries(folder: Path) -> dict[str, Path]:
+    """Entry → the paper's `runs.yaml` that has it, by the lines that entries begin: most papers are not parsed.
+
+    Parameters
+    ----------
+    folder
+        `params/papers`.
+    """
+    files = sorted(folder.glob("[!._]*/runs.yaml"), reverse=True)
+    texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
+    return {entry: file for file, text in texts.items() for entry in _ENTRY.findall(text)}
+
+
+def read_papers(
+    folder: Path, reproduced: list[str], owners: Mapping[str, Path], mistakes: Mistakes
+) -> tuple[dict[str, Paper], dict[str, Entries]]:
+    """The papers that are reproduced; and all that are parsed: these, and those whose entries they inherit from.
 
     Parameters
     ----------
@@ -74,58 +102,80 @@ def read_papers(folder: Path, reproduced: list[str], mistakes: Mistakes) -> dict
         `params/papers`.
     reproduced
         Names of the papers whose tables are made.
+    owners
+        As `owners_of_entries` finds them.
     mistakes
         Collects missing folders and files, and ids that two papers use.
     """
-    there = sorted(path.parent.name for path in folder.glob("[!._]*/runs.yaml"))
-    there = sorted({*there, *(name for name in reproduced if (folder / name).is_dir())})
     for name in reproduced:
-        if name not in there:
+        if not (folder / name).is_dir():
+            there = sorted({file.parent.name for file in owners.values()})
             mistakes.add(
                 "papers",
                 f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}"
                 + did_you_mean(name, there),
             )
-    papers = {name: _read(folder / name, name in reproduced, mistakes) for name in there}
-    for kind, file in (("entries", "runs.yaml"), ("released", "released.yaml")):
-        first: dict[str, Paper] = {}
-        for paper in papers.values():
-            for name in getattr(paper, kind):
-                if other := first.get(name):
-                    mistakes.add(
-                        f"{paper.folder / file}: {name}",
-                        f"is also in {other.folder / file}; an id may be used by one paper only",
-                    )
-                first[name] = paper
-    return papers
+    parsed = {name: _entries(folder / name, mistakes) for name in reproduced if (folder / name).is_dir()}
+    papers = {name: _paper(entries, mistakes) for name, entries in parsed.items()}
+    while more := {
+        owners[base].parent
+        for paper in parsed.values()
+        for entry, keys in paper.entries.items()
+        for base in bases_of(entry, keys)
+        if base in owners and not any(base in other.entries for other in parsed.values())
+    } - {paper.folder for paper in parsed.values()}:
+        parsed |= {path.name: _entries(path, mistakes) for path in more}
+    _require_one_owner(parsed.values(), "entries", "runs.yaml", mistakes)
+    _require_one_owner(papers.values(), "released", "released.yaml", mistakes)
+    return papers, parsed
 
 
-def _read(folder: Path, whole: bool, mistakes: Mistakes) -> Paper:
+def bases_of(entry: str, keys: Mapping[str, Any]) -> list[str]:
+    """The entries that an entry inherits from, in the end `default`."""
+    base = keys.get("base")
+    return [base] if isinstance(base, str) else list(base or ([] if entry == "default" else ["default"]))
+
+
+def _require_one_owner(papers: Iterable[Entries], kind: str, file: str, mistakes: Mistakes) -> None:
+    """Note ids of entries, or of released checkpoints, that two papers use."""
+    first: dict[str, Entries] = {}
+    for paper in papers:
+        for name in getattr(paper, kind):
+            if other := first.get(name):
+                mistakes.add(
+                    f"{paper.folder / file}: {name}",
+                    f"is also in {other.folder / file}; an id may be used by one paper only",
+                )
+            first[name] = paper
+
+
+def _entries(folder: Path, mistakes: Mistakes) -> Entries:
     runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
     own = _if_there(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
-    paper = Paper(
-        folder.name, folder, runs.runs if runs else {}, {"paper": own.paper, "code": own.code} if own else {}
-    )
-    if not whole:
-        return paper
+    fidelity = {"paper": own.paper, "code": own.code} if own else {}
+    return Entries(folder=folder, entries=runs.runs if runs else {}, fidelity=fidelity)
+
+
+def _paper(entries: Entries, mistakes: Mistakes) -> Paper:
+    folder = entries.folder
     published: Published = {}
     try:
-        published = read_published(paper.published)
+        published = read_published(folder / "published.csv")
     except VseppError as error:
         mistakes.found.append(str(error))
     released = _if_there(ReleasedFile, folder / "released.yaml", mistakes, "released")
-    claims = _if_there(ClaimsFile, paper.claims_file, mistakes, "claims")
+    claims = _if_there(ClaimsFile, folder / "claims.yaml", mistakes, "claims")
     for name, claim in claims.claims.items() if claims and published else ():
         row = claim.row if isinstance(claim, Difference) else None
         for metric in claim.published if row else ():
             if not published.get(("", row or ""), {}).get(metric):
                 mistakes.add(
-                    f"{paper.claims_file}: claims.{name}.row",
-                    f"{paper.published.name} prints no {metric} of a row {row!r}",
+                    f"{folder / 'claims.yaml'}: claims.{name}.row",
+                    f"published.csv prints no {metric} of a row {row!r}",
                 )
-    return replace(
-        paper,
-        tables=read_model(TablesFile, paper.tables_file, mistakes),  # type: ignore[arg-type]
+    return Paper(
+        **vars(entries),
+        tables=read_model(TablesFile, folder / "tables.yaml", mistakes),  # type: ignore[arg-type]  # `None` is a mistake
         rows={row["row"]: row["kind"] for row in published.values()},
         released=released.released if released else {},
         claims=claims.claims if claims else {},

@@ -116,7 +116,24 @@ def test_what_papers_that_are_not_reproduced_have_is_named(params):
     assert said in refused(params)
     assert "papers: got 'nobodys', but there is no folder" in refused(params, papers=["nobodys"])
     edit(mine, {"coco-vse0-1c": {"base": "vse0"}})
-    assert "an id may be used by one paper only" in refused(params)
+    both = refused(params, papers=["vsepp", "mine"])
+    said = f"{mine}: coco-vse0-1c: is also in {params / RUNS}; an id may be used by one paper only"
+    assert said in both
+
+
+def test_only_papers_that_are_asked_for_or_inherited_from_are_parsed(params):
+    broken = params / "papers/goal/runs.yaml"
+    broken.write_text(broken.read_text() + "\nwrong: {base: [\n")
+    assert "coco-vsepp-1c" in make_plan(params).models
+    assert f"{broken}: not valid YAML" in refused(params, papers=["goal"])
+    # What goal-coco inherits from stands there.
+    edit(params / RUNS, {"odd": {"base": "goal-coco", "protocols": ["1K"]}})
+    assert f"{broken}: not valid YAML" in refused(params)
+    # Layers may name the entries of any paper, and no others.
+    edit(params / "presets/mini.yaml", {"runs": {"goal-finetunes": {"epochs": 4}}})
+    edit(params / RUNS, {"odd": {"base": "vsepp", "dataset": "coco", "trainset": "1C", "protocols": ["1K"]}})
+    said = f"{params / 'presets/mini.yaml'}: runs.goal-finetunes: no such entry in any paper's runs.yaml"
+    assert said in refused(params)
 
 
 def test_dimensions_must_be_equal_where_nothing_maps_one_to_the_other():
