@@ -22,7 +22,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEnti
 
 from vsepp.base.errors import VseppError
 from vsepp.data.decode import FORMATS, upright
-from vsepp.data.pictures import as_jpeg
+from vsepp.data.thumbnails import as_jpeg
 from vsepp.reporting import TEMPLATES
 from vsepp.search import LONGEST_TEXT, Index
 

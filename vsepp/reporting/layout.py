@@ -223,7 +223,11 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
             for name, _ in figures
             if (made := plan.table.get(("figure_data", f"{paper.name}/{name}")))
         },
-        photographs=tuple(role for role, entry in data.items() if entry.photographs),
+        photographs=tuple(
+            role
+            for role in dict.fromkeys(figure.dataset for _, figure in figures)
+            if role in data and data[role].photographs
+        ),
         models=tuple(_trained(plan, model, seed) for model in models for seed in plan.models[model].specs),
         expected=str(expected) if expected.is_file() else "",
         sources=tuple(_sources(plan, models)),

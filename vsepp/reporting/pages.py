@@ -184,21 +184,29 @@ def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:
 def write_entry(reports: Path) -> None:
     """Write the first page of a preset's reports: it leads to the default variant's report, or lists the reports of several papers.
 
+    A report whose manifest is damaged is left out: it is no reason to stop another one.
+
     Parameters
     ----------
     reports
         `reports/<preset>`, with `<variant>/<paper>/index.html`. Where the default variant has no report, nothing is written.
     """
+    listed: list[tuple[str, str, str]] = []
+    # Once more where another report was published meanwhile.
+    while (pages := _pages(reports)) != listed:
+        write_page(reports / "index.html", "entry.html.j2", preset=reports.name, pages=pages)
+        listed = pages
+
+
+def _pages(reports: Path) -> list[tuple[str, str, str]]:
+    """Link, title and paper of each report of the default variant that has a manifest."""
     pages = []
     for manifest in sorted(reports.glob(f"{DEFAULT_VARIANT}/*/{MANIFEST}")):
         made = manifest_if_intact(manifest)
-        if made is None:
-            continue
-        spec = made["spec"]
-        link = manifest.with_name("index.html").relative_to(reports).as_posix()
-        pages.append((link, spec["context"]["title"], spec["context"]["paper"]["title"]))
-    if pages:
-        write_page(reports / "index.html", "entry.html.j2", preset=reports.name, pages=pages)
+        if made and (context := made["spec"].get("context")):
+            link = manifest.with_name("index.html").relative_to(reports).as_posix()
+            pages.append((link, context["title"], context["paper"]["title"]))
+    return pages
 
 
 @cache

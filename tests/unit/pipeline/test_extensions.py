@@ -299,8 +299,21 @@ def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again
     mine = {"kind": "curves", "title": "Mine", "caption": "C.", "dataset": "coco"}
     mine |= {"metrics": ["i2t_r1"], "runs": ["coco-vse0-1c"], "labels": ["VSE0"]}
     edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
     after = table(project)
     assert new(before, after) == set() and after["report vsepp"] != before["report vsepp"]
+
+
+def test_an_edit_of_what_decides_no_page_makes_no_report_again(project, before):
+    """Progress bars, the decoding of photographs, encoders and the loop of a training, and declarations of other artefacts."""
+    for name in (
+        "base/progress", "base/spec", "data/decode", "data/store", "models/encoder",
+        "pipeline/settings", "training/loop",
+    ):  # fmt: skip
+        file = project.folder / "vsepp" / f"{name}.py"
+        file.write_text(file.read_text() + "\n\ndef more():\n    pass\n")
+    after = table(project)
+    assert after["report vsepp"] == before["report vsepp"] and changed(before, after)
 
 
 def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):

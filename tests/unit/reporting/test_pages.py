@@ -321,6 +321,18 @@ def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_seve
     assert "refresh" not in entry.read_text()
 
 
+def test_a_report_with_a_damaged_manifest_is_left_out_of_the_entry_page(report, tmp_path):
+    folders = [tmp_path / "mini/paper" / paper for paper in ("cut", "empty", "other", "vsepp")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        seal(folder, "report", DIRTY, {}, spec={} if folder.name == "other" else specs.to_dict(report()))
+    for folder, length in zip(folders, (1000, 0), strict=False):
+        with (folder / "manifest.json").open("r+b") as stream:
+            stream.truncate(length)
+    write_entry(tmp_path / "mini")
+    assert Page((tmp_path / "mini/index.html").read_text()).links == ["paper/vsepp/index.html"]
+
+
 def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(report, tmp_path):
     models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
     models.add("lost", chance, chance, collapsed=True)

@@ -10,7 +10,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Make small pictures of a split, with captions, for pages."""
-    from vsepp.data.pictures import make_pictures
+    from vsepp.data.thumbnails import make_pictures
 
     return {"images": make_pictures(spec, inputs["corpus"], inputs["store"], out)}
 
@@ -21,7 +21,7 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/pictures/{name}",
-    modules=lambda spec: ["vsepp.data.pictures"],
+    modules=lambda spec: ["vsepp.data.thumbnails"],
     reads={"corpus": "", "store": ""},
     files=lambda spec: ["pictures.npz", "captions.json"],
 )
