@@ -5,7 +5,7 @@ from snakemake.utils import min_version
 
 from vsepp import __version__
 
-min_version("9.0")
+min_version("9.27")
 
 
 # Made of the Dockerfile, whose first lines say how; none was published. Only `--sdm apptainer` asks for it, and the linter.

@@ -45,6 +45,13 @@ def test_every_requirement_is_pinned_within_its_bounds():
         assert locked[name] in requirement.specifier, f"{name} {locked[name]} does not satisfy {requirement}"
 
 
+def test_the_workflow_asks_for_the_snakemake_that_the_project_requires():
+    (asked,) = re.findall(r'^min_version\("(.+)"\)$', (ROOT / "Snakefile").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    required = map(Requirement, project["optional-dependencies"]["workflow"])
+    assert [str(r.specifier) for r in required if r.name == "snakemake"] == [f">={asked}"]
+
+
 def test_no_host_is_named():
     assert "://" not in (ROOT / "requirements.lock").read_text()
 
