@@ -1,6 +1,5 @@
 """What can go wrong between git, DVC and Snakemake, each shown without its safeguard and with it."""
 
-import re
 import shutil
 from contextlib import chdir
 
@@ -72,12 +71,6 @@ def test_another_runs_model_and_recalls_edited_by_hand_are_refused(project):
     assert "metrics.json: is not what its step wrote" in project.vsepp(*steps["report"], status=1)
 
 
-def type_what_is_told(project, said, k=0):
-    """Paste a command that a message ends with into a shell; `k`: which of them."""
-    command = re.findall(r"^    (?:fix|or): (.*)$", said, re.MULTILINE)[k]
-    return project.said("bash", "-euo", "pipefail", "-c", command)
-
-
 def test_a_damaged_manifest_is_one_sentence_and_the_others_are_looked_at(project):
     manifest = project.model() / "manifest.json"
     manifest.write_bytes(manifest.read_bytes()[:-9])
@@ -99,25 +92,24 @@ def test_what_is_told_to_type_makes_the_same_again_with_the_settings_that_were_g
     before, folder = metrics.read_bytes(), f"results/tiny/paper/evaluations/{OTHER}/seed-0: "
     metrics.write_bytes(b"{}")
     said = project.vsepp("verify", *config, status=1)
-    type_what_is_told(project, said[said.index(folder) :])
+    project.typed(said[said.index(folder) :])
     assert metrics.read_bytes() == before
     assert folder not in project.vsepp("verify", *config, status=1), "the report is of other runs"
     shutil.rmtree(metrics.parent)
     said = project.vsepp("compare", OTHER, RUN, *config, status=1)
     assert f"{OTHER}: was not evaluated" in said and f"'only=[\"{OTHER}\"]'" in said
-    type_what_is_told(project, said)
+    project.typed(said)
     assert metrics.read_bytes() == before
 
 
 @pytest.mark.whole
 def test_a_deleted_run_is_named_and_comes_back_bit_for_bit(project):
     before, old = project.manifests(), project.weights()
+    shutil.rmtree(project.model())
     folder = f"results/tiny/paper/runs/{RUN}/seed-0"
-    for k in (0, 1):
-        shutil.rmtree(project.model())
-        said = project.refusal("vsepp", "verify")
-        type_what_is_told(project, said[said.index(f"{folder}: missing") :], k)
-        assert project.weights() == old
+    said = project.refusal("vsepp", "verify")
+    project.typed(said[said.index(f"{folder}: missing") :])
+    assert project.weights() == old
     project.call("dvc", "repro")
     assert project.remade(before) <= {folder, REPORT}, "equal weights: nothing else is made again"
     project.call("vsepp", "verify", "--full")

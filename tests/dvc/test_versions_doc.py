@@ -149,6 +149,7 @@ def kept(user):
 
 
 def compared(user):
+    assert f"{VSE0}.loss.margin" in user.said[0]
     shown, differing = user.said[0].split("Change", 1)
     for run in RUNS:
         assert f"{run}." in shown

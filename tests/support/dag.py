@@ -108,6 +108,11 @@ class Project:
         """Output and errors of a command that succeeds."""
         return self.call(*command, **environment).stdout
 
+    def typed(self, said, k=0):
+        """Paste a command that a message ends with into a shell; `k`: which of them."""
+        command = re.findall(r"^    (?:fix|or): (.*)$", said, re.MULTILINE)[k]
+        return self.said("bash", "-euo", "pipefail", "-c", command)
+
     def refusal(self, *command):
         """What a command says that must fail, and without a traceback."""
         done = self.call(*command, check=False)
