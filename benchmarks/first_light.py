@@ -236,7 +236,7 @@ def _begin(given: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]
         raise VseppError("--data needs --prepared, the folder that --prepare wrote")
     for job in study.jobs(given.prepared) if given.data else []:
         run = partial(study.run, job, given.prepared, given.data, device, ends, given.out / "records")
-        pieces.append(Piece(f"used/{job['name']}", run, 15))
+        pieces.append(Piece(f"used/{job.kind} {job.name}", run, 15))
     pieces += [] if given.tiny else measured(device, False, LATER, results)
     unique: dict[str, Piece] = {}
     for piece in pieces:

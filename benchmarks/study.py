@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from checks import Finding
 from measure import ROOT
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import json_of, text_of, write_text
 from vsepp.base.manifest import MANIFEST
-from vsepp.base.spec import seeded, to_dict
+from vsepp.base.spec import seeded
+from vsepp.pipeline.settings import ResourceKeys
+from vsepp.pipeline.step import Artefact, Input
+from vsepp.pipeline.table import Table, read_table
 from vsepp.reporting.studies import Study, read_results, write_study
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
-LIST = "jobs.json"
+PLANS = "plans"
+"""Folder of the list, a plan."""
 SEEDS = (0, 1, 2)
 TUNED = [f"{system}-{run}-ft" for run in ("rc", "rc-lite2") for system in ("f8k-vse0", "f8k-vsepp")]
 """Runs that wait for a GPU; the runs that they start from come with them."""
@@ -54,17 +58,19 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
         raise VseppError(f"--data: {archives}: expected a folder with {' and '.join(ARCHIVES)}")
     if folder.exists():
         raise VseppError(f"{folder}: already exists; name a new folder")
-    listed = list(_needed(archives, tiny))
+    table = _needed(archives, tiny)
     folder.mkdir(parents=True)
-    for job in listed:
-        if job["kind"] in MADE_ELSEWHERE:
+    for job in table.table.values():
+        if job.kind in MADE_ELSEWHERE:
             _make(job, folder, archives, torch.device("cpu"), None)
-    left = [job for job in listed if job["kind"] not in MADE_ELSEWHERE]
-    write_text(folder / LIST, json.dumps(left, indent=1) + "\n")
+    table.write(folder / PLANS)
 
 
-def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
-    """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run."""
+def _needed(archives: Path, tiny: bool) -> Table:
+    """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run.
+
+    Raw files have their place below the archives, which lie elsewhere on the machine with the GPU.
+    """
     from vsepp.pipeline.planner import make_plan
 
     tuned, seeds = (TUNED[:1], SEEDS[:1]) if tiny else (TUNED, SEEDS)
@@ -74,63 +80,60 @@ def _needed(archives: Path, tiny: bool) -> Iterator[dict[str, Any]]:
     sizes = SMALL if tiny else {}
     overrides["runs"] = {name: {**sizes, "seeds": list(seeds)} for name in names}
     plan = make_plan(ROOT / "params", overrides)
-    evaluations = [plan.table["evaluation", seeded(name, seed)] for seed in seeds for name in names]
-    for artefact in dict.fromkeys(
-        needed for evaluation in evaluations for needed in plan.needed([evaluation])
-    ):
-        yield {
-            "name": f"{artefact.kind} {artefact.name}",
-            "kind": artefact.kind,
-            "spec": to_dict(artefact.spec),
-            "inputs": {role: str(path) for role, path in artefact.inputs.items()},
-            "raw": {role: str(path.relative_to(archives)) for role, path in artefact.raw.items()},
-            "folder": str(artefact.folder),
-        }
+    evaluations = [plan.row("evaluation", seeded(name, seed)) for seed in seeds for name in names]
+    rows = {}
+    for made in dict.fromkeys(needed for evaluation in evaluations for needed in plan.needed([evaluation])):
+        rows[made.kind, made.name] = _with_raw(made, lambda path: path.relative_to(archives))
+    return Table(plan.preset, plan.variant, plan.lock, plan.resources, {}, rows)
 
 
-def jobs(prepared: Path) -> list[dict[str, Any]]:
+def _with_raw(made: Artefact, place: Callable[[Path], Path]) -> Artefact:
+    """An artefact whose raw files lie elsewhere."""
+    inputs = {
+        role: Input(place(read.path), raw=True) if read.raw else read for role, read in made.inputs.items()
+    }
+    return replace(made, inputs=inputs)
+
+
+def jobs(prepared: Path) -> list[Artefact]:
     """The steps that are left for the machine with the GPU."""
-    path = prepared / LIST
-    return json_of(text_of(path, "what first_light.py --prepare writes"), str(path))
+    plans = list((prepared / PLANS).glob("*.json"))
+    if len(plans) != 1:
+        raise VseppError(f"{prepared / PLANS}: expected one plan, which first_light.py --prepare writes")
+    return [job for job in read_table(plans[0]).table.values() if job.kind not in MADE_ELSEWHERE]
 
 
 def run(
-    job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, ends: float, records: Path
+    job: Artefact, prepared: Path, archives: Path, device: torch.device, ends: float, records: Path
 ) -> Finding | None:
     """Do one step, or go on with it; nothing if it does not end by then, by the monotonic clock.
 
     The record of an evaluated model is kept in a study of its own.
     """
-    folder = prepared / job["folder"]
+    folder = prepared / job.folder
     if not (folder / MANIFEST).is_file():
         try:
             _make(job, prepared, archives, device, ends - time.monotonic() - 3)
         except subprocess.TimeoutExpired:
             return None
-    if job["kind"] != "evaluation":
+    if job.kind != "evaluation":
         return Finding(True, "made")
-    name, _, seed = job["name"].removeprefix("evaluation ").rpartition("/seed-")
+    model = job.spec.run.id, job.spec.run.init_seed
     models = Study(records).read_all()
-    models[name, int(seed)] = read_results(prepared / job["inputs"]["run"], folder, trained=True)
+    models[model] = read_results(prepared / job.paths["run"], folder, trained=True)
     write_study(records, models)
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     return Finding(True, f"rsum {metrics['1K']['rsum']:.1f}", metrics)
 
 
-def _make(
-    job: Mapping[str, Any], prepared: Path, archives: Path, device: torch.device, seconds: float | None
-) -> None:
+def _make(job: Artefact, prepared: Path, archives: Path, device: torch.device, seconds: float | None) -> None:
     """Call a step of the package in its own process."""
-    spec = json.dumps(job["spec"])
-    command = [sys.executable, "-m", "vsepp.apps.cli", "make", job["kind"]]
-    command += ["--spec", spec, "--output", job["folder"]]
-    command += [f"--{role.replace('_', '-')}={path}" for role, path in job["inputs"].items()]
-    if job["raw"]:
-        command += ["--raw", *(f"{role}={archives.absolute() / name}" for role, name in job["raw"].items())]
-    if job["kind"] in ("features", "tape", "run", "evaluation"):
-        command += ["--device", device.type, "--threads", str(torch.get_num_threads())]
-    if job["kind"] == "store":
-        command += ["--threads", str(os.cpu_count() or 1)]
+    here = _with_raw(job, lambda path: archives.absolute() / path)
+    resources = ResourceKeys(threads=torch.get_num_threads(), memory_mb=1, keep_tapes=True)
+    table = Table("first-light", "first-light", Path(), resources, {}, {(here.kind, here.name): here})
+    plan = table.write(prepared.absolute() / ".state")
+    command = [sys.executable, "-m", "vsepp.apps.cli", "make", job.kind, job.name, "--plan", str(plan)]
+    command += ["--device", device.type]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(

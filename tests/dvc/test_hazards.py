@@ -6,7 +6,6 @@ from contextlib import chdir
 import pytest
 from dag import ROOT, RUNS
 
-from vsepp.base.spec import to_json
 from vsepp.pipeline.planner import make_plan
 
 pytestmark = pytest.mark.dvc
@@ -26,13 +25,9 @@ def steps_of(project):
     with chdir(project.folder):
         table = make_plan("params").table
     found = {}
-    for (kind, name), made in table.items():
-        given = ["--spec", to_json(made.spec), "--output", "out"]
-        if kind == "evaluation":
-            read = [part for role, path in made.inputs.items() for part in (f"--{role}", path)]
-            found[name.partition("/")[0]] = ["make", "evaluation", *given, *read]
-        elif kind == "report":
-            found["report"] = ["make", "report", *given]
+    for kind, name in table:
+        if kind in ("evaluation", "report"):
+            found[name.partition("/")[0] if kind == "evaluation" else kind] = ["make", kind, name]
     return found
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from artefacts import row, written
 from dag import ROOT, Project
 from file_server import Request, serve
 from fullsize import FULL, corpus_spec, listing, write_raw
@@ -29,7 +30,7 @@ from PIL import Image
 from processes import wait_until
 
 from vsepp.base.digests import file_digest
-from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec, to_json
+from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
@@ -68,11 +69,16 @@ def folder(tmp_path_factory):
     shutil.rmtree(folder)
 
 
-def of_raw_files(dataset, downloads):
-    """Options of a step that reads a corpus' raw files: its spec, and where they lie."""
+def made(kind, folder, spec, raw=None, **inputs):
+    """The command that makes an artefact in a folder."""
+    file = written(folder.parent / "plans", row(kind, folder, spec, raw, **inputs))
+    return ["vsepp", "make", kind, folder.name, "--plan", file]
+
+
+def make_corpus(dataset, downloads, folder):
+    """Read a corpus from its raw files."""
     spec = corpus_spec(dataset, downloads)
-    files = [f"{role}={path}" for role, path in spec.files.items()]
-    return ["--spec", to_json(replace(spec, files={})), "--raw", *files]
+    PROJECT.said(*made("corpus", folder, replace(spec, files={}), spec.files))
 
 
 @dataclass
@@ -108,9 +114,8 @@ def downloads(folder):
             for name in files
         }
         server.files[KILLED].bytes_per_second = 150e6
-        process = PROJECT.start(
-            "vsepp", "fetch", "--spec", to_json(sources[KILLED]), "--lock", lock, "--output", target / KILLED
-        )
+        file = written(folder / "plans", sources={sources[KILLED]: target / KILLED}, lock=lock)
+        process = PROJECT.start("vsepp", "fetch", KILLED, "--plan", file)
 
         def sent_so_far():
             sent = sum(request.sent for request in server.requests)
@@ -136,15 +141,10 @@ def downloads(folder):
 def coco(folder, downloads):
     """COCO's captions, tokens and vocabulary, and the seconds that these took."""
     out, began = folder / "coco", time.monotonic()
-    PROJECT.said(
-        "vsepp", "make", "corpus", *of_raw_files("coco", downloads.folder), "--output", out / "corpus"
-    )
+    make_corpus("coco", downloads.folder, out / "corpus")
     read = time.monotonic()
-    words = to_json(VocabularySpec(splits=("train",), threshold=4))
-    captions = out / "corpus/captions.parquet"
-    PROJECT.said(
-        "vsepp", "make", "tokens", "--spec", words, "--captions", captions, "--output", out / "tokens"
-    )
+    words, captions = VocabularySpec(splits=("train",), threshold=4), out / "corpus/captions.parquet"
+    PROJECT.said(*made("tokens", out / "tokens", words, captions=captions))
     seconds = time.monotonic() - began
     peak = max(manifest(out / step)["peak_memory_bytes"] for step in ("corpus", "tokens"))
     say(f"COCO: corpus {read - began:.0f} s, tokens {seconds - read + began:.0f} s, {peak / GB:.2f} GB")
@@ -189,9 +189,8 @@ def test_cocos_metadata_take_at_most_two_minutes_and_5_gb(coco):
 
 def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
     out, began = coco[0], time.monotonic()
-    spec = to_json(VectorsSpec("tfidf", ("train", "restval")))
     captions, vectors = out / "corpus/captions.parquet", out / "vectors"
-    PROJECT.said("vsepp", "make", "vectors", "--spec", spec, "--captions", captions, "--output", vectors)
+    PROJECT.said(*made("vectors", vectors, VectorsSpec("tfidf", ("train", "restval")), captions=captions))
     seconds, peak = time.monotonic() - began, manifest(vectors)["peak_memory_bytes"]
     say(
         f"COCO: vectors of {len(CaptionVectors.load(vectors)):,} captions {seconds:.0f} s, {peak / GB:.2f} GB"
@@ -201,7 +200,7 @@ def test_the_vectors_of_cocos_captions_take_at_most_ten_minutes_and_4_gb(coco):
 
 def test_flickr30ks_splits_have_the_papers_sizes(folder, downloads):
     out = folder / "flickr30k"
-    PROJECT.said("vsepp", "make", "corpus", *of_raw_files("flickr30k", downloads.folder), "--output", out)
+    make_corpus("flickr30k", downloads.folder, out)
     facts = manifest(out)["facts"]
     assert facts["images"] == {"train": 29_000, "val": 1_014, "test": 1_000}
     assert facts["captions"] == {"train": 145_000, "val": 5_070, "test": 5_000}
@@ -212,11 +211,9 @@ def test_the_whole_store_survives_a_kill_and_holds_the_photographs(folder, downl
     free = shutil.disk_usage(folder).free
     side = 256 if free >= 45 * GB else 64
     say(f"store of {side} pixels a side, {rows * side * side * 3 / GB:.1f} GB; {free / GB:.0f} GB free")
-    out, (_, _, *raw) = folder / "store", of_raw_files("coco", downloads.folder)
-    arguments = (
-        "vsepp", "make", "store", "--spec", to_json(StoreSpec("squash", side)), "--images", coco[0] / "corpus/images.parquet",
-        "--output", out, "--threads", 2, *raw,
-    )  # fmt: skip
+    out, raw = folder / "store", corpus_spec("coco", downloads.folder).files
+    store = made("store", out, StoreSpec("squash", side), raw, corpus=coco[0] / "corpus/images.parquet")
+    arguments = [*store, "--threads", 2]
     chunks = -(-rows // CHUNK_IMAGES)
     begun = {}
 

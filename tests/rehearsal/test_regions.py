@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import specs
+from artefacts import row, written
 from dag import ROOT, Project
 from specs import change
 
-from vsepp.base.spec import Component, CorpusSpec, VocabularySpec, to_json
+from vsepp.base.spec import Component, CorpusSpec, VocabularySpec
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(3600)]
 
@@ -73,10 +74,11 @@ def anonymous_bytes(pid):
     return 0
 
 
-def made(folder, kind, *arguments):
+def made(folder, kind, spec, raw=None, **inputs):
     """Make an artefact; its facts, the seconds, and the most that its process held."""
     began, most = time.monotonic(), 0
-    process = PROJECT.start("vsepp", "make", kind, *arguments, "--output", folder / kind)
+    file = written(folder / "plans", row(kind, folder / kind, spec, raw, **inputs))
+    process = PROJECT.start("vsepp", "make", kind, kind, "--plan", file, "--device", "cpu")
     while process.poll() is None:
         most = max(most, anonymous_bytes(process.pid))
         time.sleep(0.01)
@@ -99,18 +101,15 @@ def test_published_regions_are_copied_and_trained_on_with_a_part_of_them_in_memo
     corpus = CorpusSpec(
         name="f30k", reader=Component("precomp"), captions_per_image=1, surplus_captions="drop"
     )
-    raw = ["--spec", to_json(corpus), "--raw", f"folder={folder / 'f30k_butd'}"]
-    made(folder, "corpus", *raw)
-    tables = folder / "corpus"
-    words = ["--spec", to_json(RUN.vocabulary), "--captions", tables / "captions.parquet"]
-    made(folder, "tokens", *words)
-    facts, copying = made(folder, "published", *raw, "--images", tables / "images.parquet")
+    raw, tables = {"folder": folder / "f30k_butd"}, folder / "corpus"
+    made(folder, "corpus", corpus, raw)
+    made(folder, "tokens", RUN.vocabulary, captions=tables / "captions.parquet")
+    facts, copying = made(folder, "published", corpus, raw, corpus=tables / "images.parquet")
     assert (facts["images"], facts["vectors"], facts["dim"]) == (20_000, REGIONS, DIM)
     assert facts["rows_per_image"] == {"train": 1, "val": 5, "test": 1}
     assert copying < GB
     shutil.rmtree(folder / "f30k_butd")
     read = {"corpus": tables, "tokens": folder / "tokens", "features": folder / "published"}
-    inputs = [word for role, place in read.items() for word in (f"--{role}", place)]
-    facts, training = made(folder, "run", "--spec", to_json(RUN), *inputs, "--device", "cpu")
+    facts, training = made(folder, "run", RUN, **read)
     assert facts["data_on"] == {"image features": "mapped"}
     assert training < MOST

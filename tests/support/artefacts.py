@@ -1,9 +1,12 @@
-"""Rows of a plan's table that no parameters made."""
+"""Rows of a plan's table that no parameters made, and tables of them."""
 
 from dataclasses import replace
+from pathlib import Path
 
+from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
+from vsepp.pipeline.table import SourceFile, Table
 
 
 def artefact(kind, folder, spec, code, inputs=None, raw=None, files=()):
@@ -24,3 +27,18 @@ def with_code(made, code):
     """An artefact with a digest of code of one's own."""
     made.__dict__["code"] = code
     return made
+
+
+def row(kind, folder, spec, raw=None, **inputs):
+    """An artefact in a folder, of inputs and raw files of one's own."""
+    read = {role: Input(Path(path)) for role, path in inputs.items()}
+    read |= {role: Input(Path(path), raw=True) for role, path in (raw or {}).items()}
+    return Artefact(STEPS[kind], folder.name, folder, spec, read)
+
+
+def written(folder, *artefacts, sources=None, lock="sources.lock.yaml"):
+    """The file of a table of these artefacts, and of raw files: source → where it is fetched to."""
+    files = {source.file: SourceFile(source, path, False) for source, path in (sources or {}).items()}
+    table = {(made.kind, made.name): made for made in artefacts}
+    resources = ResourceKeys(threads=1, memory_mb=1, keep_tapes=True)
+    return Table("own", "own", Path(lock), resources, files, table).write(folder)

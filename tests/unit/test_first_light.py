@@ -89,7 +89,7 @@ def test_bad_input_is_told_in_a_sentence(tmp_path, capsys):
         (["--prepare", "new", "--data", str(tmp_path)], "expected a folder with Flickr8k_Dataset.zip and"),
         (["--prepare", "new"], "expected a folder with Flickr8k_Dataset.zip and"),
         (["--data", str(tmp_path)], "--data needs --prepared"),
-        (["--data", str(tmp_path), "--prepared", "none"], "none/jobs.json: no such file"),
+        (["--data", str(tmp_path), "--prepared", "none"], "none/plans: expected one plan"),
     ):
         assert call(tmp_path / "out", *given) == 2
         assert message in capsys.readouterr().err

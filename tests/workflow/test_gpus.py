@@ -39,12 +39,10 @@ def planned_jobs(project, **resources):
         rule = re.match(r"\w+ (\w+)", block)[1]
         about = re.search(r"wildcards: (?:run|evaluation)=([\w-]+)/", block)
         given = dict(re.findall(r"(\w+)=(\d+)", re.search(r"resources: (.*)", block)[1]))
-        options = dict(re.findall(r" --(device-share) (\d+)", block))
         threads = re.search(r"threads: (\d+)", block)
         jobs[rule, about[1] if about else None] = {
             "part": int(given.get("gpu_part", 0)),
             "threads": int(threads[1]) if threads else 1,
-            **options,
         }
     return jobs
 
@@ -52,10 +50,10 @@ def planned_jobs(project, **resources):
 def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fresh):
     jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, threads=6)
     whole = {"part": 3, "threads": 6}
-    frozen = {"part": 1, "threads": 2, "device-share": "3"}
+    frozen = {"part": 1, "threads": 2}
     for rule in ("train", "evaluate"):
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
-        assert jobs[rule, "flickr-vsepp-rc-ft"] == {**whole, "device-share": "1"}
+        assert jobs[rule, "flickr-vsepp-rc-ft"] == whole
     assert jobs["features", None] == jobs["tape", None] == whole
     assert jobs["encoder", None]["part"] == 0, "it computes on the CPU"
 

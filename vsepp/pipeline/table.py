@@ -158,8 +158,8 @@ class Table:
 
     # --- Written, and read by a job --------------------------------------------------------------------------
 
-    def write(self) -> Path:
-        """Write the table where no equal one was written before; its path."""
+    def write(self, folder: Path = PLANS) -> Path:
+        """Write the table into a folder where no equal one was written before; its path."""
         rows = [
             {
                 "kind": artefact.kind,
@@ -180,7 +180,7 @@ class Table:
             "files": files,
             "rows": rows,
         }
-        path = PLANS / f"{value_digest(written)[:16]}.json"
+        path = folder / f"{value_digest(written)[:16]}.json"
         # A folder that cannot be written to has no work to begin.
         with suppress(OSError):
             if not path.is_file():

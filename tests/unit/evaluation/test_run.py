@@ -120,7 +120,7 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
     saved(model_folder, run, made.corpus)
     spec = EvaluationSpec(run, ("5K", "cxc"), fold_size=1)
     folders = tiny.artefacts(made.corpus, run=model_folder, corpus=tmp_path / "corpus")
-    own_captions, judged = evaluate_run(spec, folders, tmp_path / "out", CPU, raw)
+    own_captions, judged = evaluate_run(spec, folders | raw, tmp_path / "out", CPU)
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert list(metrics) == ["5K", "cxc"] and metrics["cxc"] == judged.to_dict()
     found = Embeddings.load(tmp_path / "out" / "embeddings.npz")
@@ -132,7 +132,7 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
     assert ranks.t2i[asked] <= own_captions.ranks.t2i[-1]
     assert list(ranks.within) == ["t2t", "i2i"] and ranks.of("i2i").counts.tolist() == [1, 1]
     with pytest.raises(VseppError, match="whole numbers of COCO"):
-        evaluate_run(spec, {**folders, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU, raw)
+        evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU)
 
 
 def test_a_split_may_be_named_and_words_are_made_where_none_are_given(made, tmp_path):

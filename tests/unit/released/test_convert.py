@@ -5,6 +5,7 @@ import pytest
 import specs
 import torch
 import torchvision
+from artefacts import row, written
 from closeness import assert_near
 from legacy_files import (
     made,
@@ -113,8 +114,8 @@ CAPTIONS = [[1, 5, 4, 6, 2], [1, 3, 2], [1, 2]]
 
 def our_captions(model):
     ids = torch.zeros(len(CAPTIONS), 5, dtype=torch.int64)
-    for row, caption in zip(ids, CAPTIONS, strict=True):
-        row[: len(caption)] = torch.tensor(caption)
+    for of_caption, caption in zip(ids, CAPTIONS, strict=True):
+        of_caption[: len(caption)] = torch.tensor(caption)
     return model.embed_captions(ids, torch.tensor([len(caption) for caption in CAPTIONS]))
 
 
@@ -224,8 +225,8 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     flags = FLAGS | {"learning_rate": 0.001, "margin": 0.05}
     checkpoint = write_checkpoint(tmp_path, opt=flags)
     out = tmp_path / "run"
-    files = ["--raw", f"checkpoint={checkpoint}", f"vocabulary={words}", "--output", str(out)]
-    assert main(["make", "released", "--spec", to_json(FROZEN), *files]) == 0
+    made = row("released", out, FROZEN, {"checkpoint": checkpoint, "vocabulary": words})
+    assert main(["make", "released", "run", "--plan", str(written(tmp_path, made))]) == 0
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["step"] == "released"
     assert manifest["spec"] == json.loads(to_json(FROZEN)), "encoding compares it with the run's"

@@ -12,11 +12,12 @@ import zipfile
 
 import pytest
 import yaml
+from artefacts import written
 from file_server import Served, serve
 from processes import wait_until
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import SourceSpec, to_json
+from vsepp.base.spec import SourceSpec
 from vsepp.sources import transfer
 from vsepp.sources.download import fetch
 
@@ -54,9 +55,9 @@ def ranges(server):
 
 def in_a_process(spec, folder, before=""):
     """Call the command in a process of its own."""
-    places = [f"--lock={folder / 'sources.lock.yaml'}", f"--output={folder / spec.file}"]
+    plan = written(folder, sources={spec: folder / spec.file}, lock=folder / "sources.lock.yaml")
     program = f"{before}\nimport sys\nfrom vsepp.apps.cli import main\nsys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", program, "fetch", "--spec", to_json(spec), *places]
+    command = [sys.executable, "-c", program, "fetch", spec.file, "--plan", str(plan)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
