@@ -68,7 +68,9 @@ def base_run(architecture: str, size: int, side: int, word_dim: int, dim: int, b
         validation_images=None,
         model=model,
         loss=Component("max_of_hinges"),
-        schedule=ScheduleSpec(batch, 30, 2e-4, 0.5, 0.1, 2.0),
+        schedule=ScheduleSpec(
+            batch_size=batch, epochs=30, learning_rate=2e-4, drop_at=0.5, drop_factor=0.1, clip_norm=2.0
+        ),
         encoder_mode="eval",
         legacy_steps=500,
         rc_features="tape",
