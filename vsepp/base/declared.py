@@ -67,16 +67,15 @@ _OF_PYDANTIC = ("constrained-", "function-", "[key]")
 def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str, str]]:
     """Dotted key and explanation of each mistake that pydantic found in a declaration."""
     for detail in error.errors():
-        place = _untagged(declaration, detail["loc"])
+        path = list(_path(declaration, detail["loc"]))
+        parts = [part for part, _ in path if not part.startswith(_OF_PYDANTIC)]
         if detail["type"].startswith("union_tag"):  # a kind that there is not, or none
-            place = (*place, detail["ctx"]["discriminator"].strip("'"))
-        parts = [part for part in map(str, place) if not part.startswith(_OF_PYDANTIC)]
-        yield ".".join(parts), _explanation(detail, declaration)
+            parts.append(detail["ctx"]["discriminator"].strip("'"))
+        yield ".".join(parts), _explanation(detail, path[-1][1] if path else [])
 
 
-def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
+def _explanation(detail: Mapping[str, Any], known: list[str]) -> str:
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        known = _keys_at(declaration, detail["loc"]) or []
         return f"unknown key; known here are {', '.join(known) or 'none'}{did_you_mean(str(detail['loc'][-1]), known)}"
     if detail["type"] in ("missing", "missing_argument", "union_tag_not_found"):
         return "missing"
@@ -88,47 +87,33 @@ def _explanation(detail: Mapping[str, Any], declaration: Any) -> str:
     return f"got {shortly(detail['input'])}; {message}"
 
 
-def _keys_at(annotation: Any, location: tuple[Any, ...]) -> list[str] | None:
-    """Keys that the declaration around the last part of `location` accepts; `None` where there is no declaration."""
-    if (fields := fields_of(annotation)) is not None:
-        if len(location) == 1:
-            return sorted(fields)
-        inner = fields.get(str(location[0]))
-        return None if inner is None else _keys_at(inner, location[1:])
-    if kinds := _kinds(annotation):
-        return _keys_at(kinds[location[0]], location[1:]) if location[0] in kinds else None
-    if declaration := getattr(annotation, "declaration", None):
-        return _keys_at(declaration, location)
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is dict:
-        return _keys_at(arguments[1], location[1:])
-    if typing.get_origin(annotation) in (list, tuple):
-        return _keys_at(arguments[0], location[1:])
-    return next((keys for argument in arguments if (keys := _keys_at(argument, location)) is not None), None)
+def _path(annotation: Any, location: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
+    """Each key of a place, and the keys that the declaration around it accepts; pydantic also counts the kind that was chosen of a
+    union, which is no key."""
+    for part in location:
+        forms = list(_forms(annotation))
+        chosen = next(
+            (form for form in forms if part in typing.get_args((fields_of(form) or {}).get("kind"))), None
+        )
+        if chosen is not None:
+            annotation = chosen
+            continue
+        fields = next((fields for form in forms if (fields := fields_of(form)) is not None), None)
+        yield str(part), sorted(fields or ())
+        if fields is not None:
+            annotation = fields.get(str(part))
+        else:
+            of_all = next((form for form in forms if typing.get_args(form)), None)
+            annotation = typing.get_args(of_all)[typing.get_origin(of_all) is dict] if of_all else None
 
 
-def _kinds(annotation: Any) -> dict[Any, Any]:
-    """Kind → declaration, of a tagged union; nothing of anything else."""
-    union, *notes = typing.get_args(annotation) or (None,)
-    tag = next((name for note in notes if isinstance(name := getattr(note, "discriminator", None), str)), "")
-    return {
-        typing.get_args(fields[tag])[0]: kind
-        for kind in typing.get_args(union)
-        if tag and (fields := fields_of(kind))
-    }
-
-
-def _untagged(annotation: Any, location: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A place without the kinds of tagged unions, which are no keys."""
-    if not location:
-        return ()
-    if (kinds := _kinds(annotation)) and location[0] in kinds:
-        return _untagged(kinds[location[0]], location[1:])
-    if (fields := fields_of(annotation)) is not None:
-        return (location[0], *_untagged(fields.get(str(location[0])), location[1:]))
-    if typing.get_origin(annotation) is dict:
-        return (location[0], *_untagged(typing.get_args(annotation)[1], location[1:]))
-    return location
+def _forms(annotation: Any) -> Iterator[Any]:
+    """Declarations and collections that an annotation allows."""
+    if fields_of(annotation) is not None or typing.get_origin(annotation) in (dict, list, tuple):
+        yield annotation
+        return
+    for form in (getattr(annotation, "declaration", None), *typing.get_args(annotation)):
+        yield from _forms(form) if form is not None else ()
 
 
 def fields_of(declaration: Any) -> dict[str, Any] | None:
