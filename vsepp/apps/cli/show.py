@@ -28,7 +28,7 @@ def add_steps(steps: Any) -> None:
 
     parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
     parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
-    parser.add_argument("--json", action="store_true", help="print the spec for `vsepp make run --spec`")
+    parser.add_argument("--json", action="store_true", help="print its spec as JSON")
     add_plan_options(parser)
 
 
