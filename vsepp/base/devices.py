@@ -135,49 +135,42 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
     from filelock import FileLock
 
     logged = False
+    # In another container a process may have the same number, and locks may lie in the same folder.
+    process = f"{os.getpid()} of {platform.node()}"
     while True:
         # Only one process looks at a time, so that the room that it sees is still there when it takes its part.
         with FileLock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
-            taken = {gpu: sum(holders[gpu].values()) for gpu in gpus}
+            taken = {gpu: sum(part for _, part in holders[gpu]) for gpu in gpus}
             emptiest = min(gpus, key=taken.__getitem__)
             if taken[emptiest] + Fraction(1, share) <= 1:
-                lock = FileLock(folder / _lock_name(emptiest, _own_name(), share))
+                lock = FileLock(folder / _lock_name(emptiest, process, uuid4().hex, share))
                 lock.acquire()
                 return emptiest, lock
         if not logged:
             logged = True
-            busy = "; ".join(f"GPU {gpu} with {', '.join(map(_told, of))}" for gpu, of in holders.items())
+            busy = "; ".join(
+                f"GPU {gpu} with process {', '.join(name for name, _ in of)}" for gpu, of in holders.items()
+            )
             log.info("%s (process %d) waits for %s", what, os.getpid(), busy)
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
-def _own_name() -> str:
-    """A name that no other claim has, also of a process with the same number in another container."""
-    return f"{os.getpid()}@{platform.node()}@{uuid4().hex}"
-
-
-def _told(name: str) -> str:
-    """A claim, by its name, as the log tells of it."""
-    process, machine, _ = name.split("@")
-    return f"process {process} of {machine}"
-
-
-def _lock_name(gpu: str, claim: str, share: object) -> str:
+def _lock_name(gpu: str, process: str, claim: str, share: object) -> str:
     """Name of the lock of a claim of 1/`share` of a GPU; some names of parts of a GPU have slashes."""
-    return f"gpu-{gpu.replace('/', '_')}#{claim}#{share}.lock"
+    return f"gpu-{gpu.replace('/', '_')}#{process}#{claim}#{share}.lock"
 
 
-def _holders(folder: Path, gpu: str) -> dict[str, Fraction]:
-    """Claim → its part of a GPU, for the claims whose lock is held now; locks that others left are removed."""
+def _holders(folder: Path, gpu: str) -> list[tuple[str, Fraction]]:
+    """Process and its part of a GPU, for the claims whose lock is held now; locks that others left are removed."""
     from filelock import FileLock, Timeout
 
-    parts = {}
-    for path in folder.glob(_lock_name(gpu, "*", "*")):
+    parts = []
+    for path in folder.glob(_lock_name(gpu, "*", "*", "*")):
         try:
             with FileLock(path, blocking=False):
                 path.unlink(missing_ok=True)
         except Timeout:
-            _, claim, share = path.stem.split("#")
-            parts[claim] = Fraction(1, int(share))
+            _, process, _, share = path.stem.split("#")
+            parts.append((process, Fraction(1, int(share))))
     return parts

@@ -301,13 +301,11 @@ def differences(
     code
         Digest of the code that makes it now.
     """
-    found = manifest.get("spec_digest") if isinstance(spec, str) else manifest.get("spec")
-    read = manifest["inputs"] if inputs is not None else {}
-    roles = [(role, (inputs or {}).get(role), read.get(role)) for role in sorted({*read, *(inputs or {})})]
+    found = manifest.get("spec_digest" if isinstance(spec, str) else "spec")
     return Differences(
-        spec=[] if spec is None else differing(spec, found),
-        inputs=[(role, wanted, digest) for role, wanted, digest in roles if wanted != digest],
-        code=code is not None and code != manifest.get("code_digest"),
+        [] if spec is None else differing(spec, found),
+        [] if inputs is None else differing(inputs, manifest["inputs"]),
+        code is not None and code != manifest.get("code_digest"),
     )
 
 

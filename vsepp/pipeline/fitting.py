@@ -22,26 +22,10 @@ from vsepp.base.places import CONFIG, VOCABULARY
 from vsepp.base.spec import RunSpec, to_dict
 
 
-def require_trained(run: RunSpec, folder: Path) -> dict[str, Any]:
-    """Manifest of a model that must have been trained under this spec; after a checkout of another commit it may not be.
-
-    Raises
-    ------
-    VseppError
-        If the folder holds no run, a file in it was changed, or it was trained under another spec.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
-    manifest = require_intact(folder)
-    if keys := [key for key, *_ in differences(manifest, spec=to_dict(run)).spec]:
-        raise VseppError(
-            f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
-        )
-    return manifest
-
-
 def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -> None:
-    """Refuse artefacts from which a trained run would make meaningless embeddings.
+    """Refuse artefacts from which a trained run would make meaningless embeddings, and a run of another spec.
+
+    After a checkout of another commit the folder may hold one.
 
     Parameters
     ----------
@@ -57,7 +41,13 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     VseppError
         Naming the artefact and the run, what was expected and what to give instead.
     """
-    made = require_trained(run, folder)
+    if not (folder / MANIFEST).is_file():
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
+    made = require_intact(folder)
+    if keys := [key for key, *_ in differences(made, spec=to_dict(run)).spec]:
+        raise VseppError(
+            f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
+        )
     corpus = artefacts["corpus"]
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)

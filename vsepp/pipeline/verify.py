@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,25 @@ from vsepp.pipeline.step import Artefact, owner_of
 
 
 @dataclass(frozen=True)
-class Mismatch:
-    """Why an artefact cannot be trusted."""
+class Finding:
+    """What is to be said of an artefact: nothing where all is as the plan has it."""
 
     folder: Path
-    differences: tuple[str, ...]
-    mend: tuple[str, ...]
-    """The command that makes it again, and others that serve as well."""
+    differences: Sequence[str]
+    """Why it cannot be trusted: what is not as parameters and inputs have it, or not as its step wrote it."""
+    other_code: Sequence[str]
+    """What other code than the present one made: itself, or an input that is absent."""
+    mend: Sequence[str]
+    """The command that makes it again, and another that serves as well."""
 
     def __str__(self) -> str:
-        return f"{self.folder}: {'; '.join(self.differences)}{fixes(*self.mend)}"
+        fix = fixes(*self.mend) if self.differences else ""
+        return f"{self.folder}: {'; '.join([*self.other_code, *self.differences])}{fix}"
 
 
 def verify_all(
     artefacts: Iterable[Artefact], known: FileCache, phase: str | None = None, config: str = ""
-) -> tuple[int, list[Mismatch], list[str]]:
+) -> list[Finding]:
     """Verify the artefacts of a plan.
 
     Parameters
@@ -47,29 +51,19 @@ def verify_all(
 
     Returns
     -------
-    tuple
-        Number of artefacts that are present and verify, mismatches of artefacts that do not, and a line for each artefact that
-        other code made.
+    list of Finding
+        Of every artefact, but of those that are absent and may be.
     """
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
-    absent = sum(not artefact.versioned and not artefact.folder.is_dir() for artefact in wanted)
-    mismatches = [found for artefact in wanted if (found := verify(artefact, known, table, config))]
+    findings = [found for artefact in wanted if (found := verify(artefact, known, table, config))]
     known.save()
-    by_other_code = [
-        f"{artefact.folder}: {'; '.join(made)}"
-        for artefact in wanted
-        if (made := other_code(artefact, table))
-    ]
-    return len(wanted) - absent - len(mismatches), mismatches, by_other_code
+    return findings
 
 
 def verify(
-    expected: Artefact,
-    known: FileCache,
-    table: Mapping[Path, Artefact] | None = None,
-    config: str = "",
-) -> Mismatch | None:
+    expected: Artefact, known: FileCache, table: Mapping[Path, Artefact], config: str = ""
+) -> Finding | None:
     """Compare an artefact's manifest and bytes with what is expected.
 
     Parameters
@@ -85,8 +79,8 @@ def verify(
 
     Returns
     -------
-    Mismatch or None
-        `None` if spec, inputs and bytes are as expected, and for an absent artefact that is not versioned. Code is not compared.
+    Finding or None
+        `None` for an absent artefact that is not versioned.
     """
     target = expected.targets[0]
     if not is_present(expected.folder):
@@ -94,17 +88,26 @@ def verify(
             return None
         # DVC knows the plan of params/config.yaml alone.
         elsewhere = () if config else (pull(),)
-        return Mismatch(expected.folder, ("missing",), (snakemake(target, config), *elsewhere))
+        return Finding(expected.folder, ["missing"], [], [snakemake(target, config), *elsewhere])
+    other_code: list[str] = []
     try:
         manifest = read_manifest(expected.folder)
-        found = [
-            *_own_differences(expected, manifest, known),
-            *_absent_differences(expected, manifest, table or {}),
-        ]
+        found = [*_differences(expected, manifest, known)]
+        if differences(manifest, code=expected.code).code:
+            other_code.append(f"made by other code, commit {_commit(manifest['git'])}")
+        # Snakemake no longer asks for inputs that are absent.
+        for absent, made in _absent_inputs(expected, manifest, table):
+            same = [ancestor for ancestor in made if not differences(ancestor, spec=absent.spec_digest).spec]
+            if not same:
+                found.append(
+                    f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, "
+                    f"and {absent.folder} is absent"
+                )
+            elif any(differences(ancestor, code=absent.code).code for ancestor in same):
+                other_code.append(f"made from a {absent.kind} by other code, commit {_commit(same[-1])}")
     except VseppError as error:
         found = [str(error)]
-    again = snakemake(target, config, again=target)
-    return Mismatch(expected.folder, tuple(found), (again,)) if found else None
+    return Finding(expected.folder, found, other_code, [snakemake(target, config, again=target)])
 
 
 def is_present(path: Path) -> bool:
@@ -112,7 +115,7 @@ def is_present(path: Path) -> bool:
     return path.is_file() or (path.is_dir() and any(path.iterdir()))
 
 
-def _own_differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
+def _differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
     """Other parameters than expected, files that were changed, and inputs with other roles or digests."""
     inputs = _wanted_inputs(expected, manifest["inputs"], known)
     found = differences(manifest, spec=to_dict(expected.spec), inputs=inputs)
@@ -149,37 +152,6 @@ def _wanted_inputs(expected: Artefact, recorded: Mapping[str, str], known: FileC
             there = is_present(read.path)
             wanted[role] = artefact_digest(read.path, known) if there else recorded.get(role, "absent")
     return wanted
-
-
-def _absent_differences(
-    expected: Artefact, manifest: Mapping[str, Any], table: Mapping[Path, Artefact]
-) -> Iterator[str]:
-    """Absent inputs that would be made with other parameters now: Snakemake no longer asks for them."""
-    for absent, made in _absent_inputs(expected, manifest, table):
-        if all(differences(ancestor, spec=absent.spec_digest).spec for ancestor in made):
-            yield (
-                f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, and "
-                f"{absent.folder} is absent"
-            )
-
-
-def other_code(artefact: Artefact, table: Mapping[Path, Artefact]) -> list[str]:
-    """What other code than the current code made of an artefact: itself, or an input that is absent.
-
-    Nothing of an artefact that is not here, or whose manifest is damaged.
-    """
-    try:
-        manifest = read_manifest(artefact.folder)
-    except VseppError:
-        return []
-    found = []
-    if differences(manifest, code=artefact.code).code:
-        found.append(f"made by other code, commit {_commit(manifest['git'])}")
-    for absent, made in _absent_inputs(artefact, manifest, table):
-        same = [ancestor for ancestor in made if not differences(ancestor, spec=absent.spec_digest).spec]
-        if any(differences(ancestor, code=absent.code).code for ancestor in same):
-            found.append(f"made from a {absent.kind} by other code, commit {_commit(same[-1])}")
-    return found
 
 
 def _absent_inputs(

@@ -60,18 +60,16 @@ def verify(given: argparse.Namespace) -> None:
             "null, or make this variant with Snakemake alone"
         )
     known = FileCache(DIGESTS, forget=given.full)
-    verified, mismatches, other_code = verify_all(
-        plan.table.values(), known, given.phase, config_option(given)
-    )
-    for said in (*other_code, *mismatches):
-        print(said)
-    what = _name(plan) + (f", phase {given.phase}" if given.phase else "")
-    if mismatches:
-        raise VseppError(
-            f"{what}: {len(mismatches)} of {verified + len(mismatches)} artefacts do not verify, see above"
-        )
+    findings = verify_all(plan.table.values(), known, given.phase, config_option(given))
+    bad = [found for found in findings if found.differences]
+    by_other_code = [found for found in findings if found.other_code and not found.differences]
+    for found in (*by_other_code, *bad):
+        print(found)
+    what = f"preset {plan.preset}, variant {plan.variant}{f', phase {given.phase}' if given.phase else ''}"
+    if bad:
+        raise VseppError(f"{what}: {len(bad)} of {len(findings)} artefacts do not verify, see above")
     seconds = time.monotonic() - started
-    print(f"{what}: {verified} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+    print(f"{what}: {len(findings)} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
 
 
 def _hold_scores(plan: Plan, config: str) -> None:
@@ -97,10 +95,6 @@ def _hold_scores(plan: Plan, config: str) -> None:
     if outside:
         raise VseppError(f"{len(outside)} of {len(states)} scores are outside what is expected, see above")
     print(expected.counted(states))
-
-
-def _name(plan: Plan) -> str:
-    return f"preset {plan.preset}, variant {plan.variant}"
 
 
 def record(given: argparse.Namespace) -> None:
