@@ -230,25 +230,19 @@ def _refuse_twice(runs: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class _OnTest(_Claim):
-    """A claim about test scores."""
+class _OnTest(_OfRuns):
+    """A claim about test scores of two or more runs."""
 
     protocol: Protocol
     """Under which they are compared."""
     margin: PositiveFloat = 1.0
     """Points within which there is no difference."""
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class _OfScores(_OnTest, _OfRuns):
-    """A claim about test scores of the runs that it lists."""
-
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points; null if the paper prints no number."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class Difference(_OfScores):
+class Difference(_OnTest):
     """One run lies above another, or above a number that others published."""
 
     kind: Literal["difference"]
@@ -275,7 +269,7 @@ class Difference(_OfScores):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class DifferenceOfDifferences(_OfScores):
+class DifferenceOfDifferences(_OnTest):
     """A gap between two runs is wider than the gap between two others."""
 
     kind: Literal["difference_of_differences"]
@@ -293,7 +287,7 @@ class DifferenceOfDifferences(_OfScores):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class NoDifference(_OfScores):
+class NoDifference(_OnTest):
     """There is no gap between two runs."""
 
     kind: Literal["no_difference"]
@@ -314,10 +308,14 @@ class NoDifference(_OfScores):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class BestValue(_OnTest):
+class BestValue(_Claim):
     """Some sizes of the negative set are better than all others."""
 
     kind: Literal["best_value"]
+    protocol: Protocol
+    """Under which they are compared."""
+    margin: PositiveFloat = 1.0
+    """Points within which there is no difference."""
     runs: dict[Count, str]
     """Size → run id."""
     best: tuple[Count, Count]
