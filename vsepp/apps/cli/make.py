@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from vsepp.apps.cli.common import add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, as_started, did_you_mean
+from vsepp.base.places import fixes, snakemake
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import Table, read_table
 
@@ -62,13 +64,10 @@ def make(given: argparse.Namespace) -> None:
     """Make an artefact by its name."""
     table = _table(given)
     for role, path in table.missing_inputs(table.row(given.kind, given.name)):
-        owner = table.owner(path)
-        same = f" --plan {given.plan}" if given.plan else config_option(given)
-        command = f"snakemake --cores all{config_option(given)} -- all_downloads"
-        if owner:
-            command = f"vsepp make {owner.kind} {owner.name}{same}"
-        raise VseppError(
-            f"{path}: missing; {given.name} reads it as its {role}. Make it first: {as_started()}{command}"
-        )
+        command = snakemake("all_downloads", config_option(given))
+        if owner := table.owner(path):
+            same = f" --plan {quote(str(given.plan))}" if given.plan else config_option(given)
+            command = f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"
+        raise VseppError(f"{path}: missing; {given.name} reads it as its {role}{fixes(command)}")
     given.output = table.row(given.kind, given.name).folder
     table.make(given.kind, given.name, threads=given.threads, device=given.device)
