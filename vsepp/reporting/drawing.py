@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -100,12 +100,12 @@ def write_figure(
             options = components.options("figure", spec.kind)
             said = components.load("figure", spec.kind.name).draw(figure, spec, options, material)
         said.caption += _about_runs(named, shown, kind.shows_training)
+        swaps = report.context.swaps([spec.dataset] if spec.dataset else [])
+        said.caption += [f"Data: {swap}." for swap in swaps]
         return said
 
-    drawn = _write(name, spec.title, (WIDTHS[spec.width], kind.height), report.context, folder, draw)
-    swaps = [f"Data: {swap}." for swap in report.context.swaps([spec.dataset] if spec.dataset else [])]
-    caption = " ".join(filter(None, [spec.caption, drawn.caption, *swaps]))
-    return replace(drawn, caption=caption, runs=named)
+    inches = WIDTHS[spec.width], kind.height
+    return _write(name, spec.title, spec.caption, inches, report.context, folder, draw, named)
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -123,22 +123,29 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
     if not gaps:
         return None
-    metrics, size = metrics_of(gaps), (WIDTHS["page"], 3.0)
+    metrics, inches = metrics_of(gaps), (WIDTHS["page"], 3.0)
     title = "Gaps between the runs that claims compare"
-    drawn = _write(
-        "gaps", title, size, context, folder, lambda figure: draw_gaps(figure, metrics, gaps, context)
-    )
     caption = "The first run of each pair minus the second, on the test images, in points."
-    return replace(drawn, caption=" ".join(filter(None, [caption, drawn.caption])))
+    return _write(
+        "gaps",
+        title,
+        caption,
+        inches,
+        context,
+        folder,
+        lambda figure: draw_gaps(figure, metrics, gaps, context),
+    )
 
 
 def _write(
     name: str,
     title: str,
+    caption: str,
     inches: tuple[float, float],
     context: ContextSpec,
     folder: Path,
     draw: Callable[[Figure], Said],
+    runs: tuple[str, ...] = (),
 ) -> Drawn:
     """Draw a figure, in type like the paper's where the context asks for it, and write all formats."""
     files = [folder / f"{name}.{suffix}" for suffix in _METADATA]
@@ -154,7 +161,7 @@ def _write(
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
     alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(name, title, " ".join(filter(None, said.caption)), alt, folder)
+    return Drawn(name, title, " ".join(filter(None, [caption, *said.caption])), alt, folder, runs)
 
 
 def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:

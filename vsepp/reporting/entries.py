@@ -160,13 +160,10 @@ class Figure:
         if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
             expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
             raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
-        if kind.runs == "pair" and len(self.drawn) != 2:
-            raise ValueError(f"runs: a figure of kind {name} names two runs")
-        if kind.runs == "pairs" and len(self.drawn) != 2 * len(self.labels):
-            raise ValueError(
-                f"runs: a figure of kind {name} names two runs a label, got {len(self.drawn)} runs and "
-                f"{len(self.labels)} labels"
-            )
+        number = {"pair": 2, "pairs": 2 * len(self.labels)}.get(kind.runs, len(self.drawn))
+        if len(self.drawn) != number:
+            what = f"got {len(self.drawn)} with {len(self.labels)} labels"
+            raise ValueError(f"runs: {what}; expected {number} in this figure of kind {name}")
         for loss in self.losses:
             if missing := [key for key in kind.losses_need if key not in all_options("loss", loss)]:
                 raise ValueError(

@@ -191,7 +191,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         if (entry := entries.tables.get(name))
     )
     figures = tuple((name, entries.figures[name]) for name in chosen if name in entries.figures)
-    labels = {label for _, figure in figures if figure.of_kind.runs == "rows" for label in figure.labels}
+    labels = {label for _, figure in figures for label in figure.labels}
     named = {
         *(run for row in entries.own_rows for run in row.runs),
         *(run for figure in entries.figures.values() for run in figure.named),

@@ -234,7 +234,7 @@ PLANE = {
                 "protocol": "1K",
                 "runs": ["flickr-vse0-rc"],
             },
-            "runs: a figure of kind examples names two runs",
+            "figures.new: runs: got 1 with 1 labels; expected 2",
         ),
         (
             {**PLANE, "losses": ["none"]},

@@ -104,7 +104,14 @@ def _draw_published(axis: Axes, metric: str, spec: entries.Figure, material: Mat
     ):
         return []
     sizes, printed = dict(zip(spec.drawn, spec.sizes, strict=True)), list[str]()
-    for run, row in _fed(spec, material):
+    feeds = material.report.feeds.items()
+    wanted = [
+        (run, row)
+        for run in spec.named
+        for row, feed in feeds
+        if (feed.run, feed.protocol) == (run, spec.under)
+    ]
+    for run, row in wanted:
         text = material.published.get(("", row), {}).get(metric)
         if text:
             size = sizes.get(run, max(spec.sizes) * 1.2)  # the baseline has none
@@ -112,18 +119,6 @@ def _draw_published(axis: Axes, metric: str, spec: entries.Figure, material: Mat
             axis.plot([size], [float(text)], color=INK, marker="x", linestyle="none", label=label, zorder=4)
             printed.append(f"{text} for {f'size {size}' if run in sizes else spec.labels[-1]}")
     return printed
-
-
-def _fed(spec: entries.Figure, material: Material) -> list[tuple[str, str]]:
-    """Each run that it shows, and a published row that the run feeds under its protocol."""
-    feeds = material.report.feeds.items()
-    wanted = ((run, spec.under) for run in spec.named)
-    return [
-        (run, row)
-        for run, under in wanted
-        for row, feed in feeds
-        if (feed.run, feed.protocol) == (run, under)
-    ]
 
 
 def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:
