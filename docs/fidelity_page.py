@@ -140,7 +140,7 @@ def _said(key: str) -> list[str]:
     if section == "components":
         text = describe(COMPONENTS[middle[0]], middle[1]).documented.get(name, "")
     else:
-        text = descriptions()["RunKeys" if section == "runs" else "RoleKeys"][name]
+        text = descriptions()["RunKeys" if section == "runs" else "CorpusOfRole"][name]
     said = re.fullmatch(r"(.*?)(?: Text: (.*?))?(?: Code: (.*))?", text)
     return [f"`{key}`", *(part or "" for part in said.groups())] if said else [f"`{key}`", "", "", ""]
 

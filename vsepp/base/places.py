@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 
 from vsepp.base.errors import VseppError, as_started
+from vsepp.base.files import text_of
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest
 from vsepp.base.spec import RunSpec, from_json
 
@@ -61,7 +62,7 @@ def spec_of(folder: Path) -> RunSpec:
     """
     if not (folder / CONFIG).is_file():
         raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
-    return from_json(RunSpec, str(folder / CONFIG))
+    return from_json(RunSpec, text_of(folder / CONFIG, "JSON of a RunSpec"), f"{folder / CONFIG}: ")
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:

@@ -1,7 +1,7 @@
 """What a corpus, an encoder and a run are.
 
 Every step takes one of these, and nothing else decides what it computes. `vsepp.pipeline` makes them from
-`params/`; `to_json` and `from_json` carry them to a step's command line.
+`params/`; `to_dict` and `from_dict` carry them to a step by the plan, and to manifests.
 
 Canonical JSON leaves out fields that have their default, so a new field with a default changes only the digests of specs
 that set it. A default here, once released, must therefore never change.
@@ -35,11 +35,10 @@ from vsepp.base.declared import (
     mistakes_of,
 )
 from vsepp.base.errors import VseppError, first_of
-from vsepp.base.files import json_of, shortly, text_of
+from vsepp.base.files import json_of
 
 S = TypeVar("S")
 Mode = Literal["eval", "legacy-master", "legacy-python3"]
-_LARGEST_SPEC = 64 << 20
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -633,17 +632,12 @@ def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
     except ValidationError as error:
         # What is missing may be what stands there under a wrong name.
         mistakes = sorted(mistakes_of(error, kind), key=lambda mistake: mistake[1] == "missing")
-        listed = first_of([f"{kind.__name__}.{key}: {what}" for key, what in mistakes])
+        listed = first_of(
+            [f"{'.'.join([kind.__name__, *([key] if key else [])])}: {what}" for key, what in mistakes]
+        )
         raise VseppError(f"{where}{listed}") from error
 
 
-def from_json(kind: type[S], text_or_path: str) -> S:
-    """Read a spec from JSON text, or from a file if the text does not start with a brace."""
-    text, where = text_or_path, ""
-    if not text.lstrip().startswith("{"):
-        where = f"{text_or_path}: "
-        text = text_of(Path(text_or_path), f"JSON of a {kind.__name__}", _LARGEST_SPEC)
-    values = json_of(text, f"{where}{kind.__name__}")
-    if not isinstance(values, dict):
-        raise VseppError(f"{where}{kind.__name__}: expected a JSON object, got {shortly(values)}")
-    return from_dict(kind, values, where)
+def from_json(kind: type[S], text: str, where: str = "") -> S:
+    """Read a spec from JSON; errors as in `from_dict`, and on what is no JSON."""
+    return from_dict(kind, json_of(text, f"{where}{kind.__name__}"), where)

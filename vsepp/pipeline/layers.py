@@ -26,11 +26,11 @@ from vsepp.pipeline.papers import Entries, Paper, bases_of, owners_of_entries, r
 from vsepp.pipeline.parameters import HARMLESS, Origins, Parameters
 from vsepp.pipeline.settings import (
     COMPONENTS,
+    CorpusOfRole,
     DatasetsFile,
     FidelityFile,
     PaperFidelity,
     PresetFile,
-    RoleKeys,
     RunKeys,
     Settings,
 )
@@ -341,9 +341,11 @@ def _resolve_components(run: str, values: dict[str, Any], origins: Origins, mist
                 mistakes.add(f"{origin}: runs.{run}.{key}", what)
 
 
-def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, RoleKeys]:
+def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusOfRole]:
     return {
-        role: fidelity.corpora.get(role, RoleKeys()).model_copy(update=keys.model_dump(exclude_unset=True))
+        role: fidelity.corpora.get(role, CorpusOfRole()).model_copy(
+            update=keys.model_dump(exclude_unset=True)
+        )
         for role, keys in preset.corpora.items()
         if keys is not None
     }

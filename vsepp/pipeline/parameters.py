@@ -12,7 +12,7 @@ from vsepp.base.declared import PROTOCOLS
 from vsepp.base.spec import SourceKeys
 from vsepp.pipeline.files import Mistakes, read_model
 from vsepp.pipeline.papers import Paper
-from vsepp.pipeline.settings import DatasetKeys, DatasetsFile, PresetFile, RoleKeys, RunKeys, Settings
+from vsepp.pipeline.settings import CorpusOfRole, DatasetKeys, DatasetsFile, PresetFile, RunKeys, Settings
 
 Origins = dict[tuple[str, ...], str]
 """Key, or key of a component and its option, such as `("loss", "margin")` → file and entry."""
@@ -43,7 +43,7 @@ class Parameters:
     """The papers that are reproduced."""
     sources: dict[str, SourceKeys]
     datasets: dict[str, DatasetKeys]
-    corpora: dict[str, RoleKeys]
+    corpora: dict[str, CorpusOfRole]
     """Role → the corpus that plays it; without roles that the preset leaves empty."""
     all_runs: dict[str, RunKeys]
     """Every run of the papers that are reproduced, by id."""

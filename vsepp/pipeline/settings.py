@@ -178,7 +178,7 @@ class DatasetKeys(spec.CorpusKeys):
     """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
 
 
-class RoleKeys(_Model):
+class CorpusOfRole(_Model):
     """In a preset: the data set of a role. In a fidelity: the number of its validation images."""
 
     dataset: str = ""
@@ -196,14 +196,14 @@ class RoleKeys(_Model):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class EncoderKeys(spec.EncoderKeys):
+class EncoderOfRole(spec.EncoderKeys):
     """The network of an encoder role."""
 
     title: str
     """Name on pages."""
 
     @model_validator(mode="after")
-    def _fits_its_family(self) -> EncoderKeys:
+    def _fits_its_family(self) -> EncoderOfRole:
         require_known("image encoder", self.family)
         return self
 
@@ -243,9 +243,9 @@ class PresetFile(_Model):
     """Name of the preset's data on the pages."""
     data_note: str
     """Part of every caption; empty for the paper's own data."""
-    corpora: dict[Role, RoleKeys | None]
+    corpora: dict[Role, CorpusOfRole | None]
     """Role → data set; null: the role's runs are left out."""
-    encoders: dict[Role, EncoderKeys | None]
+    encoders: dict[Role, EncoderOfRole | None]
     """Role → network; null: the role's runs are left out."""
     evaluation: EvaluationKeys
     components: Defaults = {}
@@ -261,7 +261,7 @@ class FidelityFile(_Model):
     """A file of `params/fidelity/`."""
 
     runs: dict[str, Entry] = {}
-    corpora: dict[Role, RoleKeys] = {}
+    corpora: dict[Role, CorpusOfRole] = {}
     components: Defaults = {}
 
 

@@ -236,7 +236,7 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     facts = manifest["facts"]
     assert (facts["epoch"], facts["best_rsum"], facts["Eiters"], facts["words"]) == (27, 401.5, 12345, 7)
     assert facts["opt"] == flags
-    assert from_json(RunSpec, str(out / "config.json")) == FROZEN
+    assert from_json(RunSpec, (out / "config.json").read_text()) == FROZEN
     read = Vocabulary.read(out)
     assert read.words == tuple(WORDS)
     assert (read.counts, read.splits, read.captions) == ({}, (), 0)
