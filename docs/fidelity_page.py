@@ -11,13 +11,14 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel
 
-from vsepp.base.components import describe, documented, parsed
+from vsepp.base.components import describe, module_name, parsed
 from vsepp.pipeline.files import Mistakes, read_yaml, validate
 from vsepp.pipeline.settings import COMPONENTS, FidelityFile, PaperFidelityFile, RunsFile
 
@@ -138,25 +139,28 @@ def _said(key: str) -> list[str]:
     """The key, its description, and what the paper's text and the released code say of it."""
     section, *middle, name = key.split(".")
     if section == "components":
-        text = describe(COMPONENTS[middle[0]], middle[1]).documented.get(name, "")
+        text = descriptions(module_name(COMPONENTS[middle[0]], middle[1]))["Options"].get(name, "")
     else:
-        text = descriptions()["RunKeys" if section == "runs" else "CorpusOfRole"][name]
+        found = descriptions("vsepp.base.spec", "vsepp.pipeline.settings")
+        text = found["RunKeys" if section == "runs" else "CorpusOfRole"][name]
     said = re.fullmatch(r"(.*?)(?: Text: (.*?))?(?: Code: (.*))?", text)
     return [f"`{key}`", *(part or "" for part in said.groups())] if said else [f"`{key}`", "", "", ""]
 
 
 @cache
-def descriptions() -> dict[str, dict[str, str]]:
-    """Declaration → key, also of its bases → string below the key. pydantic does not read them."""
+def descriptions(*modules: str) -> dict[str, dict[str, str]]:
+    """Declaration → key, also of its bases → string below the key, in one line. pydantic does not read them."""
     found: dict[str, dict[str, str]] = {}
-    for module in ("vsepp.base.spec", "vsepp.pipeline.settings"):
+    for module in modules:
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
                 above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)
-                found[node.name] = {
-                    **{key: text for said in above for key, text in said.items()},
-                    **documented(node),
-                }
+                found[node.name] = {key: text for said in above for key, text in said.items()}
+                for statement, after in pairwise(node.body):
+                    if isinstance(statement, ast.AnnAssign) and isinstance(after, ast.Expr):
+                        found[node.name][ast.unparse(statement.target)] = " ".join(
+                            str(ast.literal_eval(after.value)).split()
+                        )
     return found
 
 

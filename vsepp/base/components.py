@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -70,14 +69,10 @@ REQUIRED: dict[str, str] = {
 class Description:
     """What a component declares."""
 
-    name: str
-    module: str
-    """Dotted name."""
     options: type
     """Its `Options`, a frozen dataclass; without fields if it has none."""
-    documented: dict[str, str]
-    """Option → its documentation."""
     constants: dict[str, Any]
+    """Its constants in capitals."""
 
     @property
     def citation(self) -> str:
@@ -145,14 +140,6 @@ def checked(kind: str, component: Component) -> Any:
             option = option or what.partition(":")[0]
             refused[option] = what.removeprefix(f"{option}: ")
         raise OptionsError(kind, component.name, refused) from error
-
-
-def all_options(kind: str, component: Component) -> dict[str, Any]:
-    """Option → value as JSON has it, options at their default included; errors as in `checked`."""
-    from vsepp.base.declared import adapter
-
-    read = checked(kind, component)
-    return adapter(type(read)).dump_python(read, mode="json")
 
 
 def resolved(kind: str, component: Component) -> Component:
@@ -224,50 +211,39 @@ def _ours(kind: str) -> frozenset[str]:
     return frozenset(name for name in names if REQUIRED[kind] in _defined(f"{KINDS[kind]}.{name}"))
 
 
+@dataclass(frozen=True)
+class _NoOptions:
+    """Of a component that declares none."""
+
+
 @cache
 def describe(kind: str, name: str) -> Description:
     """What a component declares, read from its source; errors as in `load`."""
+    from vsepp.base import declared
+
     module = module_name(kind, name)
-    tree = parsed(module)
     constants: dict[str, Any] = {}
-    node: ast.stmt | None = None
-    for statement in tree.body:
-        if isinstance(statement, ast.ClassDef) and statement.name == "Options":
-            node = statement
-        elif isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+    for statement in parsed(module).body:
+        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             if isinstance(target, ast.Name) and target.id.isupper():
                 with suppress(ValueError):
                     constants[target.id] = ast.literal_eval(statement.value)
-    if node is None:
-        node = ast.parse("@dataclass(frozen=True)\nclass Options:\n    pass").body[0]
-    from vsepp.base import declared
-
-    ranges = {name: value for name, value in vars(declared).items() if not name.startswith("_")}
-    names: dict[str, Any] = {**ranges, "dataclass": dataclass, "Literal": Literal, "__name__": module}
+    # Only this class is run, not the module, which may import what is not installed here.
+    body = [node for node in parsed(module).body if isinstance(node, ast.ClassDef) and node.name == "Options"]
+    names = {name: value for name, value in vars(declared).items() if not name.startswith("_")}
+    names |= {"dataclass": dataclass, "Literal": Literal, "__name__": module, "Options": _NoOptions}
     try:
-        # Only this class, not the module, which may import what is not installed here.
-        exec(compile(ast.Module([node], []), str(source_file(module)), "exec", dont_inherit=True), names)
-        made = names["Options"]
-        made.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
-        dataclasses.fields(made())
+        exec(compile(ast.Module([*body], []), str(source_file(module)), "exec", dont_inherit=True), names)
+        options = names["Options"]
+        options.__pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}
+        dataclasses.fields(options())
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise VseppError(
             f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
             "each with a default"
         ) from error
-    return Description(name, module, made, documented(node), constants)
-
-
-def documented(node: ast.stmt) -> dict[str, str]:
-    """Field of a class → the string below it, in one line."""
-    found = {}
-    body = node.body  # type: ignore[attr-defined]
-    for statement, after in pairwise(body):
-        text = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and after.value.value
-        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and text:
-            found[statement.target.id] = " ".join(str(text).split())
-    return found
+    return Description(options, constants)
 
 
 def _defined(module: str) -> set[str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base import components, declared
-from vsepp.base.components import all_options, component_of
+from vsepp.base.components import checked, component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Count, Role
 from vsepp.base.spec import Component
 from vsepp.evaluation.metric_list import COMPARED, METRICS, SCORES
@@ -165,7 +165,7 @@ class Figure:
             what = f"got {len(self.drawn)} with {len(self.labels)} labels"
             raise ValueError(f"runs: {what}; expected {number} in this figure of kind {name}")
         for loss in self.losses:
-            if missing := [key for key in kind.losses_need if key not in all_options("loss", loss)]:
+            if missing := [key for key in kind.losses_need if not hasattr(checked("loss", loss), key)]:
                 raise ValueError(
                     f"losses: loss {loss.name} has no option `{missing[0]}`, which a figure of kind {name} draws"
                 )

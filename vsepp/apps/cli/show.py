@@ -142,7 +142,7 @@ def _protocols(plan: Plan, runs: Iterable[str]) -> str:
 
 def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
-    from vsepp.base.components import all_options, module_name
+    from vsepp.base.components import checked, module_name
     from vsepp.base.spec import Component, to_json
     from vsepp.pipeline.settings import COMPONENTS
 
@@ -164,7 +164,7 @@ def show(given: argparse.Namespace) -> None:
         if isinstance(value, Component):
             kind = COMPONENTS[name]
             default = f"default of {module_name(kind, value.name)}"
-            for option, setting in all_options(kind, value).items():
+            for option, setting in vars(checked(kind, value)).items():
                 origin = origins.get((name, option), default)
                 rows.append([f"{name}.{option}", json.dumps(setting, ensure_ascii=False), origin])
     print(*table(rows, "lll"), "", sep="\n")
