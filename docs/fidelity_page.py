@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from vsepp.base.components import describe, module_name, parsed
 from vsepp.pipeline.files import Mistakes, read_yaml, validate
-from vsepp.pipeline.settings import COMPONENTS, FidelityFile, PaperFidelityFile, RunsFile
+from vsepp.pipeline.settings import COMPONENTS, FidelityFile, Overlay, PaperFidelityFile
 
 TEXT = Path(__file__).with_name("fidelity.md.j2")
 DESCRIBED = "vsepp"
@@ -130,7 +130,7 @@ def _check_same_keys(found: Mapping[str, Mapping[str, Any]], where: Path) -> Non
 
 def _shared(path: Path, decided: set[str]) -> dict[str, Any]:
     """Values of base entries where paper or code say something and no overlay does."""
-    entries = _read(path, RunsFile, "runs")
+    entries = _read(path, Overlay, "runs")
     values = _flat({"runs": {name: keys for name, keys in entries.items() if keys.get("abstract")}})
     return {key: value for key, value in values.items() if key not in decided and any(_said(key)[2:])}
 

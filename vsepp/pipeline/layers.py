@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, fields
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -29,7 +29,7 @@ from vsepp.pipeline.settings import (
     CorpusOfRole,
     DatasetsFile,
     FidelityFile,
-    PaperFidelity,
+    Overlay,
     PresetFile,
     RunKeys,
     Settings,
@@ -52,15 +52,9 @@ _UNNAMED = {key.name: key.default for key in fields(RunKeys) if key.name in COMP
 _REQUIRED = {key.name for key in fields(RunKeys) if key.default is key.default_factory is MISSING}
 
 
-@dataclass(frozen=True)
-class _File:
-    """What one file, or the command line, says of runs."""
-
+class _File(NamedTuple):
     label: str
-    runs: Mapping[str, Mapping[str, Any]]
-    """Entry → its keys."""
-    components: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    """Key of a run → component → its options, in the runs that name it."""
+    said: Overlay
     paper: str | None = None
     """Paper whose runs the file is about; `None`: the runs of all papers."""
 
@@ -105,18 +99,21 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
     datasets = _merged(DatasetsFile, folder / "datasets.yaml", sections, mistakes)
     given: dict[str, Any] = {key: sections[key] for key in ("runs", "components") if key in sections}
-    override = validate(FidelityFile, given, "--config", mistakes)
+    override = validate(Overlay, given, "--config", mistakes)
     mistakes.raise_if_any()
     assert preset and datasets and override  # else there were mistakes
 
     def layers(fidelity: str) -> _Layers:
         own = [paper for paper in parsed.values() if paper.fidelity]
         return [
-            [_File(str(paper.runs_file), paper.entries) for paper in parsed.values()],
-            [_file(folder / "fidelity" / f"{fidelity}.yaml", fidelities[fidelity])],
-            [_file(paper.folder / "fidelity.yaml", paper.fidelity[fidelity], paper.name) for paper in own],
-            [_file(preset_path, preset)],
-            [_file("--config", override)],
+            [_File(str(paper.runs_file), paper.runs) for paper in parsed.values()],
+            [_File(str(folder / "fidelity" / f"{fidelity}.yaml"), fidelities[fidelity])],
+            [
+                _File(str(paper.folder / "fidelity.yaml"), paper.fidelity[fidelity], paper.name)
+                for paper in own
+            ],
+            [_File(str(preset_path), preset)],
+            [_File("--config", override)],
         ]
 
     all_runs, origins = _resolve_runs(layers(settings.fidelity), parsed, papers, owners, mistakes)
@@ -212,12 +209,6 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _file(
-    label: str | Path, keys: FidelityFile | PaperFidelity | PresetFile, paper: str | None = None
-) -> _File:
-    return _File(str(label), keys.runs, keys.components, paper)
-
-
 def _lineage(run: str, entries: Mapping[str, Mapping[str, Any]], seen: tuple[str, ...] = ()) -> list[str]:
     """The entries that make up a run, from the most general to its own."""
     if run in seen:
@@ -236,11 +227,11 @@ def _check_names(
     """Note entries and components that a layer names and that do not exist."""
     for file in chain(*layers):
         known = parsed[file.paper].entries if file.paper else owners
-        for name in file.runs:
+        for name in file.said.runs:
             if name not in known:
                 of = f"{parsed[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
                 mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
-        for key, components in file.components.items():
+        for key, components in file.said.components.items():
             for name in components:
                 if name not in (there := known_components(COMPONENTS[key])):
                     mistakes.add(
@@ -296,7 +287,7 @@ def _merge_layers(
             for file in layer
             if file.paper in (None, paper)
             for key, name in named.items()
-            if (given := file.components.get(key, {}).get(name or ""))
+            if (given := file.said.components.get(key, {}).get(name or ""))
         ]
         for key, value, origin in changes:
             if key not in COMPONENTS:
@@ -324,7 +315,7 @@ def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, A
         )
         for entry in lineage
         for file in layer
-        for key, value in file.runs.get(entry, {}).items()
+        for key, value in file.said.runs.get(entry, {}).items()
         if entry == run or key not in _NOT_INHERITED
     ]
 

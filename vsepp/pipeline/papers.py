@@ -11,11 +11,10 @@ from typing import Any
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.pipeline.files import M, Mistakes, read_model
 from vsepp.pipeline.settings import (
-    PaperFidelity,
+    Overlay,
     PaperFidelityFile,
     ReleasedFile,
     ReleasedKeys,
-    RunsFile,
 )
 from vsepp.reporting.claims import Claim, ClaimsFile, Difference
 from vsepp.reporting.entries import TablesFile
@@ -27,10 +26,15 @@ class Entries:
     """What others may inherit of a paper, a folder of `params/papers/`."""
 
     folder: Path
-    entries: dict[str, dict[str, Any]]
-    """Entries of its `runs.yaml`, abstract ones too."""
-    fidelity: dict[str, PaperFidelity]
+    runs: Overlay
+    """Its `runs.yaml`."""
+    fidelity: dict[str, Overlay]
     """Fidelity → values that the paper's own components and entries follow; empty without a `fidelity.yaml`."""
+
+    @property
+    def entries(self) -> dict[str, dict[str, Any]]:
+        """Entries of its `runs.yaml`, abstract ones too."""
+        return self.runs.runs
 
     @property
     def name(self) -> str:
@@ -150,10 +154,10 @@ def _require_one_owner(papers: Iterable[Entries], kind: str, file: str, mistakes
 
 
 def _entries(folder: Path, mistakes: Mistakes) -> Entries:
-    runs = read_model(RunsFile, folder / "runs.yaml", mistakes, "runs")
+    runs = read_model(Overlay, folder / "runs.yaml", mistakes, "runs")
     own = _if_there(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
     fidelity = {"paper": own.paper, "code": own.code} if own else {}
-    return Entries(folder=folder, entries=runs.runs if runs else {}, fidelity=fidelity)
+    return Entries(folder=folder, runs=runs or Overlay(), fidelity=fidelity)
 
 
 def _paper(entries: Entries, mistakes: Mistakes) -> Paper:

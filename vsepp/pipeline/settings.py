@@ -236,7 +236,15 @@ class ResourceKeys(_Model):
     memory if they fit, otherwise their files."""
 
 
-class PresetFile(_Model):
+class Overlay(_Model):
+    """What a file, or the command line, says of runs. A paper's `runs.yaml` is `runs` alone."""
+
+    runs: dict[Name, Entry] = {}
+    """Entry → its keys, or changes to them."""
+    components: Defaults = {}
+
+
+class PresetFile(Overlay):
     """A file of `params/presets/`."""
 
     title: str
@@ -248,8 +256,6 @@ class PresetFile(_Model):
     encoders: dict[Role, EncoderOfRole | None]
     """Role → network; null: the role's runs are left out."""
     evaluation: EvaluationKeys
-    components: Defaults = {}
-    runs: dict[str, Entry] = {}
     tables: dict[Name, list[str]] = {}
     """Paper → tables and figures of its report, in order; papers without an entry have all of them."""
     resources: ResourceKeys
@@ -257,27 +263,17 @@ class PresetFile(_Model):
     pretraining: spec.PretrainingSpec | None = None
 
 
-class FidelityFile(_Model):
+class FidelityFile(Overlay):
     """A file of `params/fidelity/`."""
 
-    runs: dict[str, Entry] = {}
     corpora: dict[Role, CorpusOfRole] = {}
-    components: Defaults = {}
-
-
-class PaperFidelity(_Model):
-    """One side of a paper's `fidelity.yaml`."""
-
-    runs: dict[str, Entry] = {}
-    """Entries of this paper's runs.yaml."""
-    components: Defaults = {}
 
 
 class PaperFidelityFile(_Model):
     """A paper's `fidelity.yaml`: values for its own runs and their components under each fidelity."""
 
-    paper: PaperFidelity
-    code: PaperFidelity
+    paper: Overlay
+    code: Overlay
 
 
 class Settings(_Model):
@@ -295,12 +291,6 @@ class Settings(_Model):
     """Your own folder of raw files, searched before anything is downloaded."""
     serif: bool = False
     """Set figures in a serif font, like the paper."""
-
-
-class RunsFile(_Model):
-    """A paper's `runs.yaml`: id → entry."""
-
-    runs: dict[Name, Entry]
 
 
 class DatasetsFile(_Model):
