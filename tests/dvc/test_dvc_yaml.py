@@ -98,7 +98,7 @@ def test_edges_between_phases_are_those_of_the_plan(case):
 
     def read(made):
         """Artefacts that an artefact is made from; where DVC does not keep one, the artefacts that made it."""
-        for path in made.inputs.values():
+        for path in made.paths.values():
             if owner := plan.owner(path):
                 yield from [owner] if owner.versioned else read(owner)
 
