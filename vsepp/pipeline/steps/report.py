@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from vsepp.base.manifest import MANIFEST, differences, read_manifest
+from vsepp.base.manifest import differences, manifest_if_intact
 from vsepp.base.spec import from_dict
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
 from vsepp.reporting.layout import ReportSpec, TrainedSpec
@@ -25,9 +25,9 @@ def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]
 
     made: dict[str, tuple[str, bool]] = {}
     for folder in {folder for model in models for folder in (model.run, model.evaluation) if folder}:
-        if not (Path(folder) / MANIFEST).is_file():
+        manifest = manifest_if_intact(Path(folder))
+        if manifest is None:
             continue
-        manifest = read_manifest(Path(folder))
         step = STEPS.get(manifest["step"])  # earlier steps had other names
         code = step.code(from_dict(step.spec, manifest["spec"])) if step else ""
         if differences(manifest, code=code).code:
