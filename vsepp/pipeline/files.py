@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,17 +103,14 @@ def _as_snakemake_reads(key: str, text: str) -> Any:
     """A number, `True` or `False`, else YAML whose leaves are text, else the text: what `snakemake.cli.parse_config` makes of it."""
     if text == "":
         return None
-    for read in (int, float, {"True": True, "False": False}.__getitem__, _leaves_as_text):
+    leaves_as_text = partial(yaml.load, Loader=yaml.loader.BaseLoader)
+    for read in (int, float, {"True": True, "False": False}.__getitem__, leaves_as_text):
         with suppress(ValueError, KeyError, yaml.YAMLError, RecursionError):
             value = read(text)
             if value is None:
                 raise VseppError(f"--config: {key}: got {text!r}, which is no value")
             return value
     return text
-
-
-def _leaves_as_text(text: str) -> Any:
-    return yaml.load(text, yaml.loader.BaseLoader)
 
 
 _NUMBER = re.compile(r"[-+]?(0|[1-9][0-9]*)|[-+]?([0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?")

@@ -51,7 +51,7 @@ NO_RUN = {
         "no config.json",
     ),
     "bytes": (config(b"\xff\xfe\0"), "config.json: not UTF-8: line 1, byte 1"),
-    "a list": (config(b"[]"), "expected a JSON object, got []"),
+    "a list": (config(b"[]"), "RunSpec: got []; "),
     "deep": (config(b'{"a":' * 100_000), "nested hundreds of levels deep"),
     "a number for a text": (
         config(SPEC.replace('"id":"tiny"', '"id":7').encode()),
