@@ -180,7 +180,7 @@ def _distance(gpo, known, lengths, rng):
 
 
 def test_options_that_gpo_cannot_have_are_refused():
-    with pytest.raises(VseppError, match="code_dim: got 31; expected an even number"):
+    with pytest.raises(VseppError, match="code_dim of pooling gpo: got 31; expected an even number"):
         pooling("gpo", code_dim=31)
     with pytest.raises(VseppError, match="temperature"):
         pooling("gpo", temperature=0.0)
