@@ -13,7 +13,7 @@ from vsepp.base import components, declared
 from vsepp.base.components import checked, component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Count, Role
 from vsepp.base.spec import Component
-from vsepp.evaluation.metric_list import COMPARED, METRICS, SCORES
+from vsepp.evaluation.metric_list import AVERAGED, COMPARED, METRICS, SCORES
 from vsepp.reporting.figures import SHARED, Kind, kind_of
 
 TASKS: dict[str, str] = {
@@ -150,7 +150,8 @@ class Figure:
             raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
         if missing := sorted(kind.needs - given - self.kind.options.keys()):
             raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
-        known = COMPARED if kind.shows_training else SCORES
+        compares = kind.runs in ("pairs", "rows")  # by differences with intervals
+        known = COMPARED if kind.shows_training else AVERAGED if compares else SCORES
         if unknown := [metric for metric in self.metrics if metric not in known]:
             raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
         if kind.most_metrics and len(self.metrics) > kind.most_metrics:

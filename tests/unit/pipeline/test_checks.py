@@ -202,6 +202,10 @@ PLANE = {
             "metrics: got 'i2t_foo'; a figure of kind curves shows i2t_r1, ",
         ),
         (
+            {**CURVES, "kind": "standings", "runs": [], "protocol": "1K", "metrics": ["i2t_medr"]},
+            "figures.new: metrics: got 'i2t_medr'",
+        ),
+        (
             {**CURVES, "kind": "negative_set", "protocol": "7K"},
             "figures.new.protocol: got '7K'; input should be '1K', ",
         ),
