@@ -15,12 +15,10 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    GetCoreSchemaHandler,
     ValidationError,
     model_validator,
 )
 from pydantic.dataclasses import dataclass
-from pydantic_core import CoreSchema, core_schema
 
 from vsepp.base import spec
 from vsepp.base.components import component_of, require_known
@@ -133,25 +131,23 @@ class RunKeys(spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, s
         return self.trainset.endswith("+rV")
 
 
-class _Layer:
-    """Annotation of some of a run's keys, in an entry or in a layer: they are checked, and left as they stand."""
+def _checked(keys: dict[str, Any]) -> dict[str, Any]:
+    try:
+        adapter(RunKeys).validate_json(json.dumps(keys), strict=True)
+    except ValidationError as error:
+        wrong = [detail for detail in error.errors() if detail["type"] != "missing"]
+        if wrong:
+            raise ValidationError.from_exception_data(error.title, wrong) from None  # type: ignore[arg-type]
+    return keys
+
+
+class _SomeKeys(AfterValidator):
+    """Of a declaration, in an entry or in a layer: they are checked, and left as they stand."""
 
     declaration = RunKeys
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
-    def _checked(self, keys: dict[str, Any]) -> dict[str, Any]:
-        try:
-            adapter(RunKeys).validate_json(json.dumps(keys), strict=True)
-        except ValidationError as error:
-            wrong = [detail for detail in error.errors() if detail["type"] != "missing"]
-            if wrong:
-                raise ValidationError.from_exception_data(error.title, wrong) from None  # type: ignore[arg-type]
-        return keys
-
-
-Entry = Annotated[dict[str, Any], _Layer()]
+Entry = Annotated[dict[str, Any], _SomeKeys(_checked)]
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
