@@ -52,7 +52,7 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
     }
     project.run(**config)
     results = project.folder / "results/tiny/authors"
-    run, released = ("flickr-vsepp-1c/seed-0", "flickr-released-vsepp/seed-0")
+    run, released = ("flickr-vsepp-1c-published/seed-0", "flickr-released-vsepp-published/seed-0")
     spec = json.loads((results / "runs" / run / "config.json").read_text())
     assert spec["image_features"] == "precomputed"
     # Nothing but these features was computed with: no store, no encoder, none of the generated captions.

@@ -12,10 +12,11 @@ rule download:
     params:
         # Not the mirrors: another mirror is no reason to fetch a file again.
         sha256=lambda wildcards: PLAN.files[wildcards.download].spec.sha256,
+        plan=plan,
     message:
         "Download {wildcards.download} (log: {log})"
     shell:
-        "vsepp fetch {wildcards.download:q} --plan {PLAN_FILE} > {log} 2>&1"
+        "vsepp fetch {wildcards.download:q} --plan {params.plan} > {log} 2>&1"
 
 
 rule scenes:
@@ -28,10 +29,11 @@ rule scenes:
         mem_mb=800,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Scenes: draw pictures and write captions in the layouts of COCO and Flickr30K (log: {log})"
     shell:
-        "vsepp make scenes {wildcards.scenes} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make scenes {wildcards.scenes} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule corpus:
@@ -45,10 +47,11 @@ rule corpus:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Corpus {wildcards.corpus}: read splits and captions (log: {log})"
     shell:
-        "vsepp make corpus {wildcards.corpus} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make corpus {wildcards.corpus} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule tokens:
@@ -62,10 +65,11 @@ rule tokens:
         mem_mb=1500,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Tokens {wildcards.tokens}: build the vocabulary and encode captions (log: {log})"
     shell:
-        "vsepp make tokens {wildcards.tokens} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make tokens {wildcards.tokens} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule store:
@@ -80,7 +84,8 @@ rule store:
         mem_mb=1800,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Store {wildcards.store}: decode every image once (log: {log})"
     shell:
-        "vsepp make store {wildcards.store} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make store {wildcards.store} --plan {params.plan} --threads {threads} > {log} 2>&1"

@@ -14,10 +14,11 @@ rule evaluate:
         gpu_part=gpu_parts,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
     shell:
-        "vsepp make evaluation {wildcards.evaluation} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make evaluation {wildcards.evaluation} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule figure_data:
@@ -29,7 +30,8 @@ rule figure_data:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Data of {wildcards.figure_data}: what a figure draws of losses, computed (log: {log})"
     shell:
-        "vsepp make figure_data {wildcards.figure_data} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make figure_data {wildcards.figure_data} --plan {params.plan} --threads {threads} > {log} 2>&1"

@@ -12,10 +12,11 @@ rule encoder:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Encoder {wildcards.encoder}: without its last layer; a small one is trained on scenes (log: {log})"
     shell:
-        "vsepp make encoder {wildcards.encoder} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make encoder {wildcards.encoder} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule pictures:
@@ -29,10 +30,11 @@ rule pictures:
         mem_mb=500,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Pictures {wildcards.pictures}: small test images to look at (log: {log})"
     shell:
-        "vsepp make pictures {wildcards.pictures} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make pictures {wildcards.pictures} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule features:
@@ -48,10 +50,11 @@ rule features:
         gpu_part=gpu_parts,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Features {wildcards.features}: one pass of the encoder over every image (log: {log})"
     shell:
-        "vsepp make features {wildcards.features} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make features {wildcards.features} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule caption_states:
@@ -67,10 +70,11 @@ rule caption_states:
         gpu_part=gpu_parts,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Caption states {wildcards.caption_states}: one pass of the text encoder over every caption (log: {log})"
     shell:
-        "vsepp make caption_states {wildcards.caption_states} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make caption_states {wildcards.caption_states} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule published_features:
@@ -84,10 +88,11 @@ rule published_features:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Features {wildcards.published}: as they were published (log: {log})"
     shell:
-        "vsepp make published {wildcards.published} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make published {wildcards.published} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule caption_vectors:
@@ -101,10 +106,11 @@ rule caption_vectors:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Vectors {wildcards.vectors}: how alike captions are (log: {log})"
     shell:
-        "vsepp make vectors {wildcards.vectors} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make vectors {wildcards.vectors} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule tape:
@@ -120,7 +126,8 @@ rule tape:
         gpu_part=gpu_parts,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Random-crop features {wildcards.tape}, of every epoch (log: {log})"
     shell:
-        "vsepp make tape {wildcards.tape} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make tape {wildcards.tape} --plan {params.plan} --threads {threads} > {log} 2>&1"

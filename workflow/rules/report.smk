@@ -22,7 +22,8 @@ for paper, made in REPORTS.items():
             mem_mb=500,
         params:
             digest=digest,
+        plan=plan,
         message:
             "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
         shell:
-            "vsepp make report {wildcards.report} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+            "vsepp make report {wildcards.report} --plan {params.plan} --threads {threads} > {log} 2>&1"

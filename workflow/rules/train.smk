@@ -14,10 +14,11 @@ rule train:
         gpu_part=gpu_parts,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Train {wildcards.run} (log: {log})"
     shell:
-        "vsepp make run {wildcards.run} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make run {wildcards.run} --plan {params.plan} --threads {threads} > {log} 2>&1"
 
 
 rule import_released:
@@ -31,7 +32,8 @@ rule import_released:
         mem_mb=MEMORY,
     params:
         digest=digest,
+        plan=plan,
     message:
         "Convert the released checkpoint {wildcards.released} (log: {log})"
     shell:
-        "vsepp make released {wildcards.released} --plan {PLAN_FILE} --threads {threads} > {log} 2>&1"
+        "vsepp make released {wildcards.released} --plan {params.plan} --threads {threads} > {log} 2>&1"

@@ -1,0 +1,197 @@
+"""A job is a name: what is printed can be pasted, what is under way keeps its plan, and what is only looked at changes nothing."""
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import zipfile
+
+import pytest
+from dag import RUNS, copy_of_the_project
+from file_server import Served, serve
+from plans import edit
+from processes import wait_until
+from raw_layouts import jpeg
+
+from vsepp.base.manifest import MANIFEST, read_manifest
+
+pytestmark = pytest.mark.workflow
+VSE0, VSEPP, RC, FT = RUNS
+PRESET = "params/presets/tiny.yaml"
+
+
+def bytes_of(folder):
+    """File → digest of its bytes, without what holds times."""
+    files = (
+        path for path in folder.rglob("*") if path.is_file() and path.name not in (MANIFEST, "history.csv")
+    )
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_printed_command_of_each_kind_can_be_pasted_and_makes_the_same_bytes(project):
+    said = project.run("all_results", "--dry-run", "--printshellcmds", "--forceall")
+    commands = {}
+    for command, kind, name in re.findall(r"(vsepp make (\w+) (\S+) --plan .*)", said):
+        commands.setdefault(kind, (command, name))
+    assert set(commands) >= {"scenes", "corpus", "store", "tokens", "encoder", "pictures", "features", "tape"}
+    assert set(commands) >= {"run", "evaluation", "figure_data", "report"}
+    for kind, (command, name) in commands.items():
+        assert len(command) < 300
+        (written,) = [
+            path.parent
+            for path in project.folder.glob(f"[r]*/**/{name}/{MANIFEST}")
+            if read_manifest(path.parent)["step"] == kind
+        ]
+        before = bytes_of(written)
+        (written / MANIFEST).unlink()
+        project.said("bash", "-euo", "pipefail", "-c", command)
+        if kind != "report":  # a page names the commit that wrote it
+            assert bytes_of(written) == before, kind
+        assert read_manifest(written)["step"] == kind
+
+
+def test_by_hand_and_by_rule_a_job_has_the_same_threads_and_gives_the_same_bytes(project):
+    name = f"{VSE0}/seed-0"
+    by_rule, folder = project.weights(VSE0), project.model(VSE0)
+    project.said("vsepp", "make", "run", name)
+    assert project.weights(VSE0) == by_rule
+    assert read_manifest(folder)["facts"]["threads"] == 1
+    two = "resources={threads: 2}"
+    project.said("vsepp", "make", "run", name, "--config", two)
+    by_hand = project.weights(VSE0)
+    assert read_manifest(folder)["facts"]["threads"] == 2
+    project.run(folder.relative_to(project.folder) / "model.safetensors", "--force", resources={"threads": 2})
+    assert read_manifest(folder)["facts"]["threads"] == 2
+    assert project.weights(VSE0) == by_hand
+
+
+def with_another_margin(project):
+    """Runs that are to be trained again, long enough to be edited meanwhile."""
+    project.edit(
+        PRESET,
+        "\nruns:\n",
+        f"\nruns:\n  {VSE0}: {{loss: {{margin: 0.1}}, epochs: 60}}\n  {VSEPP}: {{epochs: 2, loss: {{margin: 0.1}}}}\n",
+    )
+
+
+@pytest.mark.parametrize("executor", ["local", "cluster"])
+def test_parameters_that_are_edited_meanwhile_change_nothing_that_is_under_way(project, executor):
+    with_another_margin(project)
+    command = project.snakemake("all_models", "--cores", "1", only=[VSE0, VSEPP])
+    if executor == "cluster":
+        command += ["--executor", "cluster-sync", "--jobs", "1", "--cluster-sync-submit-cmd", "bash"]
+    log = project.folder / "results/tiny/logs/paper/train"
+    shutil.rmtree(log)
+    snakemake = project.start(*command)
+    started = wait_until(
+        lambda: [run for run in (VSE0, VSEPP) if _has_begun(log / f"{run}/seed-0.log")],
+        snakemake,
+        seconds=300,
+    )
+    assert started != [VSE0, VSEPP]
+    project.edit(PRESET, "margin: 0.1", "margin: 0.3")
+    project.edit(PRESET, "\nruns:\n", "\nruns: [half-typed\n")
+    said, _ = snakemake.communicate()
+    assert snakemake.returncode == 0, said
+    for run in (VSE0, VSEPP):
+        assert json.loads((project.model(run) / "config.json").read_text())["loss"]["margin"] == 0.1
+
+
+def _has_begun(log):
+    return log.is_file() and "epoch 1/" in log.read_text()
+
+
+def look(project):
+    """Every file that a look must leave as it is → its time and bytes."""
+    found = {}
+    for path in project.folder.rglob("*"):
+        own = {".snakemake", ".state", "__pycache__"} & set(path.relative_to(project.folder).parts)
+        if path.is_file() and not own:
+            found[path] = (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).digest())
+    return found
+
+
+@pytest.mark.parametrize("how", [["--dry-run"], ["--list-rules"], ["--lint"]])
+def test_a_look_changes_no_file_and_survives_damaged_ones(project, how):
+    manifests = [next(project.folder.glob(f"{place}/**/{MANIFEST}")) for place in ("results", "reports")]
+    for number, manifest in enumerate(manifests):
+        manifest.write_bytes(manifest.read_bytes()[: 9 * number])
+    table = project.folder / "reports/tiny/paper/vsepp/tables/table2.csv"
+    table.unlink()
+    before = look(project)
+    assert "Traceback" not in project.call(*project.snakemake(*how), check=False).stdout
+    assert look(project) == before
+    assert project.planned("reproduce_tables")["report"] == 1
+
+
+def test_the_workflow_is_a_module_of_another_one(tmp_path):
+    project = copy_of_the_project(tmp_path / "project")
+    other = tmp_path / "other"
+    other.mkdir()
+    scenes = {split: 8 for split in ("train", "restval", "val", "test")}
+    config = {"label": "mine", "only": [VSE0], "evaluation": {"fold_size": 1}}
+    config["scenes"] = {"images": {"coco": scenes, "flickr": scenes}}
+    config["runs"] = {"default": {"vocabulary_threshold": 1}}
+    (other / "Snakefile").write_text(
+        f"module vsepp:\n    snakefile: '../project/Snakefile'\n    config: {config!r}\n\n"
+        "use rule * from vsepp as of_*\n\n"
+        "rule mine:\n    input: rules.of_all_corpus.input\n    default_target: True\n"
+    )
+    project.said("snakemake", "--cores", "2", "--snakefile", other / "Snakefile", "--directory", other)
+    assert list(other.glob("results/mini/tokens/*/tokens.npz")) and list(other.glob("resources/scenes-*"))
+    assert not (project.folder / "results").exists()
+
+
+def test_a_mistake_in_parameters_is_told_without_lines_of_the_workflow(project):
+    said = project.refusal(*project.snakemake("--dry-run", preset="tny"))
+    assert said.rstrip().endswith("did you mean tiny?")
+    assert "Snakefile" not in said and ".smk" not in said
+
+
+def photographs():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for number in range(12):
+            archive.writestr(f"{number}.jpg", jpeg(number))
+    rows = [
+        f"{n}.jpg,a picture of {n},{split}" for n in range(12) for split in [("train", "val", "test")[n % 3]]
+    ]
+    return {
+        "mine.zip": Served(out.getvalue()),
+        "mine.csv": Served("\n".join(["image,caption,split", *rows]).encode()),
+    }
+
+
+def test_what_decides_no_byte_makes_nothing_again(tmp_path):
+    """Another mirror, an edit of the code that downloads, and settings of the machine."""
+    project = copy_of_the_project(tmp_path / "project", {"label": "mine", "only": ["flickr-vse0-1c"]})
+    params = project.folder / "params"
+    with serve(photographs()) as server:
+
+        def sources(*mirrors):
+            files = {
+                name: {"mirrors": [*mirrors, server.url(name)], "licence": "CC0"}
+                for name in ("mine.zip", "mine.csv")
+            }
+            edit(params / "datasets.yaml", {"sources": files})
+
+        sources()
+        data = {
+            "title": "Mine",
+            "reader": "captions_csv",
+            "files": {"images": "mine.zip", "captions": "mine.csv"},
+        }
+        edit(params / "datasets.yaml", {"datasets": {"mine": data}})
+        roles = {"flickr": {"dataset": "mine"}, "coco": None, "objectives": None}
+        edit(params / "presets/mini.yaml", {"corpora": roles, "evaluation": {"fold_size": 4}})
+        runs = {"default": {"vocabulary_threshold": 1}}
+        project.run("all_corpus", runs=runs)
+        asked = len(server.requests)
+        sources("http://127.0.0.1:9/mine")
+        project.edit("vsepp/sources/download.py")
+        project.edit("vsepp/sources/transfer.py")
+        assert project.planned("all_corpus", "all_stores", runs=runs) == {"store": 1}
+        resources = {"threads": 2, "memory_mb": 900, "data_on": "mapped", "runs_per_gpu": 5}
+        assert project.planned("all_corpus", runs=runs, resources=resources) == {}
+        assert len(server.requests) == asked
