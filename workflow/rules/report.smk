@@ -22,7 +22,7 @@ for paper, made in REPORTS.items():
             mem_mb=500,
         params:
             digest=digest,
-        plan=plan,
+            plan=plan,
         message:
             "Report {wildcards.report}: tables, figures and the page that holds them (log: {log})"
         shell:
