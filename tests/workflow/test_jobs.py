@@ -129,9 +129,9 @@ def test_the_workflow_is_a_module_of_another_one(tmp_path):
     project = copy_of_the_project(tmp_path / "project")
     other = tmp_path / "other"
     other.mkdir()
-    scenes = {split: 8 for split in ("train", "restval", "val", "test")}
+    flickr = {split: 8 for split in ("train", "val", "test")}
     config = {"label": "mine", "only": [VSE0], "evaluation": {"fold_size": 1}}
-    config["scenes"] = {"images": {"coco": scenes, "flickr": scenes}}
+    config["scenes"] = {"images": {"coco": {**flickr, "restval": 8}, "flickr": flickr}}
     config["runs"] = {"default": {"vocabulary_threshold": 1}}
     (other / "Snakefile").write_text(
         f"module vsepp:\n    snakefile: '../project/Snakefile'\n    config: {config!r}\n\n"
