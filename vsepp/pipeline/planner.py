@@ -347,7 +347,6 @@ class _Planner:
             entry,
             name=name,
             reader=resolved("reader", entry.reader),
-            files=dict(entry.files),
             expected_images=self.parameters.images(name),
             first_images=keys.first_images,
             leave_out=keys.leave_out,
