@@ -565,3 +565,50 @@ def test_pictures_of_ones_own_are_turned_as_exif_says_and_those_of_papers_as_the
 def test_the_corpus_knows_how_many_test_images_the_folds_need(mine):
     corpora = {made.spec.name: mine.test_images(made) for made in mine.of_kind("corpus").values()}
     assert corpora == {"scenes_coco": 5 * 200, "mine": 200}
+
+
+# --- Names -----------------------------------------------------------------------------------------------------
+
+
+def test_a_name_says_all_that_made_an_artefact():
+    """Of two kinds of corners, two plans have one name for one spec only."""
+    squares = plan(label="x", runs={"coco-vsepp-10c-rv": {"corners": "square"}})
+    (there,) = {inputs(squares, run)["features"] for run in ("coco-vsepp-10c-rv",)}
+    assert there != inputs(squares, "coco-vse0-10c-rv")["features"]
+    plans = [plan(), squares, plan(fidelity="code"), plan(papers=["vsepp", "goal"]), plan(preset="paper")]
+    by_folder = {}
+    for made in (
+        made for some in plans for made in some.table.values() if "{variant}" not in made.step.folder
+    ):
+        assert by_folder.setdefault(made.folder, made).digest == made.digest, made.folder
+
+
+def test_published_features_in_place_of_computed_ones_make_runs_in_folders_of_their_own(tmp_path):
+    touch(tmp_path, "f30k_precomp/train_ims.npy")
+    computed, published = plan(preset="paper", fidelity="code"), paper_with(tmp_path, fidelity="code")
+    for kind in ("run", "evaluation"):
+        for name, made in published.of_kind(kind).items():
+            other = computed.of_kind(kind).get(name)
+            assert other is None or other.spec == made.spec, name
+    assert "flickr-vsepp-1c-published/seed-0" in published.of_kind("run")
+
+
+def test_pictures_do_not_depend_on_the_order_of_papers():
+    one, other = (
+        plan(papers=papers).of_kind("pictures") for papers in (["vsepp", "goal"], ["goal", "vsepp"])
+    )
+    assert {name: made.paths for name, made in one.items()} == {
+        name: made.paths for name, made in other.items()
+    }
+
+
+def test_two_specs_of_one_name_are_refused(tmp_path):
+    checkpoint = {"run": "coco-vsepp-rc", "checkpoint": "a.pth.tar", "vocabulary": "a.pkl"}
+    edit(copied(tmp_path) / "papers/vsepp/released.yaml", {"flickr-vsepp-1c-published": checkpoint})
+    touch(tmp_path / "own", "a.pth.tar", "a.pkl", "f30k_precomp/train_ims.npy")
+    with pytest.raises(
+        VseppError, match=r"runs/flickr-vsepp-1c-published/seed-0: would be run .* and released"
+    ):
+        make_plan(
+            tmp_path / "params", {"preset": "paper", "fidelity": "code", "archives": str(tmp_path / "own")}
+        )
