@@ -275,7 +275,7 @@ class _Planner:
             return self.table["evaluation", self.models[member].specs[seed].seeded_id]
         except KeyError:
             raise VseppError(
-                f"run {ensemble}: of {member} a record is kept, not its embeddings; drop the record (vsepp record --drop {member}), or "
+                f"run {ensemble}: of {member} a record is kept, not its embeddings; drop it (vsepp record --drop {member}), or "
                 "leave the ensemble out"
             ) from None
 
