@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 from dag import TINY, copy_of_the_project
 
 pytestmark = pytest.mark.workflow
@@ -31,9 +32,9 @@ def fresh(tmp_path):
     return project
 
 
-def planned_jobs(project, **resources):
-    """Rule, and the run it is about where there is one → what a dry run gives the job, and its command."""
-    text = project.run("--dry-run", "--printshellcmds", "--cores", "16", resources=resources)
+def planned_jobs(project, *arguments, **resources):
+    """Rule, and the run it is about where there is one → what a dry run gives the job."""
+    text = project.run("--dry-run", "--cores", "16", *arguments, resources=resources)
     jobs = {}
     for block in re.split(r"\n(?=rule |localrule )", text)[1:]:
         rule = re.match(r"\w+ (\w+)", block)[1]
@@ -42,6 +43,7 @@ def planned_jobs(project, **resources):
         threads = re.search(r"threads: (\d+)", block)
         jobs[rule, about[1] if about else None] = {
             "part": int(given.get("gpu_part", 0)),
+            "gpu": int(given.get("gpu", 0)),
             "threads": int(threads[1]) if threads else 1,
         }
     return jobs
@@ -49,8 +51,8 @@ def planned_jobs(project, **resources):
 
 def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fresh):
     jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, threads=6)
-    whole = {"part": 3, "threads": 6}
-    frozen = {"part": 1, "threads": 2}
+    whole = {"part": 3, "gpu": 0, "threads": 6}
+    frozen = {"part": 1, "gpu": 0, "threads": 2}
     for rule in ("train", "evaluate"):
         assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
         assert jobs[rule, "flickr-vsepp-rc-ft"] == whole
@@ -71,3 +73,15 @@ def test_there_are_as_many_parts_as_the_gpus_have_and_their_number_reruns_nothin
     assert re.search(r"Provided resources: .*gpu_part\D+6\b", project.run(*again, resources=resources))
     said = project.run(*again, "--resources", "gpu_part=1")
     assert re.search(r"Provided resources: .*gpu_part\D+1\b", said)
+
+
+def test_an_ensemble_takes_no_gpu_here_and_none_of_a_cluster(fresh):
+    entry = "{base: coco-vsepp-1c, ensemble: [coco-vse0-1c, coco-vsepp-1c], protocols: [1K]}"
+    fresh.edit("params/papers/vsepp/runs.yaml", new=f"\nboth: {entry}\n")
+    fresh.config["only"] = [*RUNS, "both"]
+    profile = yaml.safe_load((fresh.folder / "profiles/slurm/config.yaml").read_text())
+    wanted = [f"{rule}:gpu={given['gpu']}" for rule, given in profile["set-resources"].items()]
+    jobs = planned_jobs(with_gpus(fresh, 2), "--set-resources", *wanted, runs_per_gpu=3, threads=6)
+    assert jobs["evaluate", "both"] == {"part": 0, "gpu": 0, "threads": 6}
+    assert jobs["evaluate", "coco-vsepp-1c"] == {"part": 1, "gpu": 1, "threads": 2}
+    assert jobs["features", None]["gpu"] == 1
