@@ -51,7 +51,7 @@ def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repositor
     mine = Project(tmp_path / "elsewhere")
     whole = reproduced.folder
     (corpus,) = (whole / "results/tiny/corpora").glob("coco-*")
-    (features,) = (whole / "results/tiny/features").glob("coco-*-vgg-*-1C")
+    (features,) = (whole / "results/tiny/features").glob("coco-*-vgg-1C-*")
     parts = {"model": reproduced.model(VSEPP), "corpus": corpus, "features": features}
     for name, path in parts.items():
         mine.call("dvc", "get", whole, path.relative_to(whole).as_posix(), "--out", name)

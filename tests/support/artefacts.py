@@ -13,7 +13,7 @@ def artefact(kind, folder, spec, code, inputs=None, raw=None, files=()):
     """An artefact of a kind with a digest of code, named as its folder; others read these files of it."""
     step = replace(STEPS[kind], files=lambda spec: files)
     read = {role: Input(path) for role, path in (inputs or {}).items()}
-    read |= {role: Input(path, raw=True) for role, path in (raw or {}).items()}
+    read |= {role: Input(path, raw=path.name) for role, path in (raw or {}).items()}
     return with_code(Artefact(step, folder.name, folder, spec, read), code)
 
 
@@ -32,7 +32,7 @@ def with_code(made, code):
 def row(kind, folder, spec, raw=None, **inputs):
     """An artefact in a folder, of inputs and raw files of one's own."""
     read = {role: Input(Path(path)) for role, path in inputs.items()}
-    read |= {role: Input(Path(path), raw=True) for role, path in (raw or {}).items()}
+    read |= {role: Input(Path(path), raw=role) for role, path in (raw or {}).items()}
     return Artefact(STEPS[kind], folder.name, folder, spec, read)
 
 

@@ -195,3 +195,24 @@ def test_what_decides_no_byte_makes_nothing_again(tmp_path):
         resources = {"threads": 2, "memory_mb": 900, "data_on": "mapped", "runs_per_gpu": 5}
         assert project.planned("all_corpus", runs=runs, resources=resources) == {}
         assert len(server.requests) == asked
+
+
+def test_raw_files_that_move_make_nothing_again(tmp_path):
+    project = copy_of_the_project(tmp_path / "project", {"label": "mine", "only": ["flickr-vse0-1c"]})
+    own, moved = tmp_path / "own", tmp_path / "moved"
+    own.mkdir()
+    for name, served in photographs().items():
+        (own / name).write_bytes(served.content)
+    files = {name: {"licence": "CC0"} for name in ("mine.zip", "mine.csv")}
+    data = {
+        "title": "Mine",
+        "reader": "captions_csv",
+        "files": {"images": "mine.zip", "captions": "mine.csv"},
+    }
+    edit(project.folder / "params/datasets.yaml", {"sources": files, "datasets": {"mine": data}})
+    roles = {"flickr": {"dataset": "mine"}, "coco": None, "objectives": None}
+    edit(project.folder / "params/presets/mini.yaml", {"corpora": roles, "evaluation": {"fold_size": 4}})
+    runs = {"default": {"vocabulary_threshold": 1}}
+    project.run("all_corpus", "all_stores", runs=runs, archives=str(own))
+    own.rename(moved)
+    assert project.planned("all_corpus", "all_stores", runs=runs, archives=str(moved)) == {}

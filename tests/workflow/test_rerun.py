@@ -149,7 +149,7 @@ def _interrupt(project, snakemake):
 
 
 def _kill_trainer(project, snakemake):
-    assert _kill(project.folder, f"broken/runs/{VSE0}/seed-0"), "it was over before it could be killed"
+    assert _kill(project.folder, f"{VSE0}/seed-0"), "it was over before it could be killed"
 
 
 def _kill_all(project, snakemake):
@@ -157,8 +157,8 @@ def _kill_all(project, snakemake):
     _kill_trainer(project, snakemake)
 
 
-def _kill(project, output):
-    """SIGKILL every `vsepp make run` of a project that writes to this folder; whether there was one."""
+def _kill(project, name):
+    """SIGKILL every `vsepp make run NAME` of a project; whether there was one."""
     killed = False
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -166,11 +166,7 @@ def _kill(project, output):
             works_in = (entry.parent / "cwd").readlink()
         except OSError:
             continue
-        if (
-            works_in == project.resolve()
-            and "make" in command
-            and any(part.endswith(output) for part in command)
-        ):
+        if works_in == project.resolve() and "make" in command and name in command:
             os.kill(int(entry.parent.name), signal.SIGKILL)
             killed = True
     return killed

@@ -1,7 +1,7 @@
 """What all declarations share: their ranges, how they refuse values, and how a mistake is told.
 
 A run, an encoder, a corpus and all else that decides what is computed are frozen dataclasses of pydantic. YAML of `params/`, the
-JSON that a step is given, manifests, the schema and the docs are read through the same classes.
+JSON of a plan and of manifests, and the docs are read through the same classes.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ PROTOCOLS = ("1K", "5x1K", "5K")
 WORDS: Literal["words"] = "words"
 PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""
-FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other protocol takes all images."""
 TASKS = {
     "i2t": "caption retrieval",
     "t2i": "image retrieval",
@@ -40,8 +38,6 @@ TASKS = {
     "i2i": "image → image",
 }
 """Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
-REGIONS = 10
-"""Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one: sizes, counts, epochs."""
 Seed = Annotated[int, Field(ge=0)]

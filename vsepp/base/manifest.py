@@ -127,7 +127,7 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     if not is_intact(manifest):
         raise VseppError(
             f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
-            f"has no provenance. Make it again: delete {folder} and run the same command"
+            f"has no provenance. Delete {folder} and make it again"
         )
     return manifest
 
@@ -258,8 +258,8 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
         present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
-                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. Make it "
-                f"again: delete {folder} and run the same command"
+                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. "
+                f"Delete {folder} and make it again"
             )
     return manifest
 
@@ -322,8 +322,7 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
     for _, present, recorded_digest in differences(manifest, inputs=wanted).inputs:
         raise VseppError(
             f"{artefact} was made from another {role} than {used}: expected digest {str(present)[:12]}, its manifest "
-            f"says {str(recorded_digest)[:12]}. Make it again: delete it and run the same "
-            "command, or snakemake if that made it"
+            f"says {str(recorded_digest)[:12]}. Delete it and make it again"
         )
 
 

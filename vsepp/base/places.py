@@ -1,4 +1,4 @@
-"""A trained run as a folder: its spec, and the artefacts that lie beside it."""
+"""Where results lie and how they are made: the commands that messages tell, a run's folder, and what lies beside it."""
 
 from __future__ import annotations
 

@@ -542,11 +542,6 @@ class RunSpec(TrainingKeys):
         return seeded(f"{self.id}{published}", self.init_seed)
 
     @property
-    def train_splits(self) -> tuple[str, ...]:
-        """Splits that the run trains on."""
-        return ("train", "restval") if self.restval else ("train",)
-
-    @property
     def finetuned(self) -> bool:
         """Whether the image encoder is trained."""
         return self.finetune_from is not None

@@ -15,7 +15,6 @@ from vsepp.base.declared import PIECES, WORDS
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import VocabularySpec
 from vsepp.data import wordpieces
-from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 
@@ -82,6 +81,8 @@ def make_tokens(
     pieces
         File of pieces of words; by default that of all-MiniLM-L6-v2.
     """
+    from vsepp.data.tables import read_tables  # a model that is used reads no tables
+
     _, captions = read_tables(corpus)
     tokenized = None
     if spec.kind == WORDS:

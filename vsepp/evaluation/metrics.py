@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from vsepp.evaluation.ranks import PositiveRanks, Ranks
 
 
+FOLDS = {"1K": 1, "5x1K": 5}
+"""Protocol → folds of the test set; any other protocol takes all images."""
+
+
 def _mean(values: Any) -> float:
     return float(values.mean())
 

@@ -21,11 +21,11 @@ from typing import Protocol
 
 import numpy as np
 
-from vsepp.base.declared import FOLDS, PROTOCOLS
+from vsepp.base.declared import PROTOCOLS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import write_arrays, write_text
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metrics import RetrievalMetrics, mean_metrics, retrieval_metrics
+from vsepp.evaluation.metrics import FOLDS, RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import (
     Ranks,
     by_caption,

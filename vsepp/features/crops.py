@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vsepp.base.declared import REGIONS
 from vsepp.base.errors import VseppError
 from vsepp.base.hashed import keys_of, uniform
 from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 Images = Placed | WholeImages
 """Stored images: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
 ratio kept."""
+
+REGIONS = 10
+"""Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
 
 # Defaults of torchvision's RandomResizedCrop, which the released code uses.
 SCALE = (0.08, 1.0)

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from vsepp.base.declared import REGIONS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import check_space
 from vsepp.base.placement import Placed, Placing, rows_of
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CropSpec, FeaturesSpec
-from vsepp.features.crops import Images, fixed_boxes, sizes_of
+from vsepp.features.crops import REGIONS, Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite, open_pass
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.models.encoder import ImageEncoder

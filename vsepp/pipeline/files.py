@@ -45,21 +45,21 @@ class Mistakes:
             raise VseppError("\n  - ".join([f"{count}:", *map(cut, self.found)]))
 
 
-def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any]:
-    """Read a YAML mapping; on a mistake note it and return nothing."""
+def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any] | None:
+    """Read a YAML mapping; `None` after a mistake, which is noted."""
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
         there = f"; there are {', '.join(known)}" if known else ""
         mistakes.add(str(path), f"no such file{there}{did_you_mean(path.stem, known)}")
-        return {}
+        return None
     try:
         content = yaml_of(text_of(path, "a YAML file of parameters", _LARGEST), str(path))
     except VseppError as error:
         mistakes.found.append(str(error))
-        return {}
+        return None
     if not isinstance(content, dict):
         mistakes.add(str(path), f"expected keys and values, got {type(content).__name__}")
-        return {}
+        return None
     return content
 
 
@@ -77,6 +77,8 @@ def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: M
 def read_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
     """A YAML file as a model, or its part below the key `inside`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
+    if content is None:
+        return None
     return validate(model, {inside: content} if inside else content, str(path), mistakes)
 
 

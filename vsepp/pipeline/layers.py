@@ -191,7 +191,7 @@ def _merged(
 ) -> Any:
     """A file with the changes of `--config`; `None` after a mistake."""
     content = read_yaml(path, mistakes)
-    if not content:
+    if content is None:
         return None
     found = validate(model, content, str(path), mistakes)
     changes = {key: value for key, value in sections.items() if key in model.model_fields and key not in but}
@@ -328,7 +328,7 @@ def _resolve_components(run: str, values: dict[str, Any], origins: Origins, mist
         except VseppError as error:
             refused = error.refused if isinstance(error, OptionsError) else {"": str(error)}
             for option, what in refused.items():
-                origin = origins.get((key, option)) or origins.get((key,), "default of the schema")
+                origin = origins.get((key, option)) or origins.get((key,), "default")
                 mistakes.add(f"{origin}: runs.{run}.{key}", what)
 
 

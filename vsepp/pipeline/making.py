@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.base import devices
 from vsepp.base.files import is_there, output_folder
-from vsepp.base.manifest import artefact_digest, recorded
+from vsepp.base.manifest import artefact_digest, read_manifest, recorded
 from vsepp.base.publish import published, state_folder
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.step import Artefact, Job
@@ -39,9 +39,10 @@ def make(artefact: Artefact, **machine: Any) -> None:
             return
         # A new folder is made when it is filled: Snakemake takes an empty folder, left by a rule that was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
-        read, state, digests = step.recorded(spec, artefact.inputs), output, None
+        read, state = step.recorded(spec, artefact.inputs), output
+        # Of what is read, not of what may lie there at the end.
+        digests = {role: artefact_digest(path) for role, path in read.items()}
         if step.resumes:
-            digests = {role: artefact_digest(path) for role, path in read.items()}
             identity = {"spec": to_dict(spec), "code": artefact.code, "inputs": digests}
             state = held.enter_context(state_folder(output, **identity))
         folder = held.enter_context(published(output))
@@ -56,6 +57,10 @@ def make(artefact: Artefact, **machine: Any) -> None:
         )
         facts = held.enter_context(manifest)
         facts.update(step.run(spec, inputs, folder, Job(output, state, **machine)))
+    written = read_manifest(output)["outputs"]
+    for name in step.sometimes:
+        if name not in written:
+            (output / name).unlink(missing_ok=True)
     step.published(output)
 
 

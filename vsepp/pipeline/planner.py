@@ -101,7 +101,7 @@ class _Planner:
         inputs: Mapping[str, Artefact] | None = None,
         *,
         label: str = "",
-        raw: Mapping[str, Path] | None = None,
+        raw: Mapping[str, Input] | None = None,
         paths: Mapping[str, Path] | None = None,
     ) -> Artefact:
         """The artefact with this spec and these inputs, entered where it is not in the table yet.
@@ -125,7 +125,7 @@ class _Planner:
         step, inputs = STEPS[kind], inputs or {}
         read = {role: Input(made.folder / step.reads[role]) for role, made in inputs.items()}
         read |= {role: Input(path) for role, path in (paths or {}).items()}
-        read |= {role: Input(path, raw=True) for role, path in (raw or {}).items()}
+        read |= raw or {}
         first = next((made.name.rpartition("-")[0] for made in inputs.values()), "")
         name = step.name(spec, inputs, label or first)
         if "{variant}" not in step.folder:
@@ -166,7 +166,7 @@ class _Planner:
             inputs["features"] = self._add("features", features, {"store": store, "encoder": encoder})
         return inputs
 
-    def _text_weights(self, spec: RunSpec) -> dict[str, Path]:
+    def _text_weights(self, spec: RunSpec) -> dict[str, Input]:
         """Role → the raw file that a run's text encoder starts from, if it does."""
         file = weights_file(spec.model.text)
         return {"text_weights": self._file(file)} if file else {}
@@ -259,12 +259,12 @@ class _Planner:
 
     def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
         """Enter an evaluation, and the files of its truths."""
-        raw: dict[str, Path] = {}
+        raw: dict[str, Input] = {}
         for name in spec.truths:
             installed = components.load("truth", name).installed()
             files = describe("truth", name).constants["FILES"]
             raw |= {
-                f"{name}_{role}": installed[role] if installed else self._file(file)
+                f"{name}_{role}": Input(installed[role], file) if installed else self._file(file)
                 for role, file in files.items()
             }
         self._add("evaluation", spec, inputs, raw=raw)
@@ -306,10 +306,15 @@ class _Planner:
         self.models[name] = Model(
             {seed: spec}, self.parameters.protocols[run], released=run, pictures=pictures
         )
-        raw = {"checkpoint": checkpoint, "vocabulary": vocabulary}
+        raw = {
+            "checkpoint": Input(checkpoint, keys.checkpoint),
+            "vocabulary": Input(vocabulary, keys.vocabulary),
+        }
         model = self._add("released", spec, raw=raw)
         words = VocabularySpec((), 1, file=keys.vocabulary)
-        tokens = self._add("tokens", words, {"captions": inputs["corpus"]}, raw={"vocabulary": vocabulary})
+        tokens = self._add(
+            "tokens", words, {"captions": inputs["corpus"]}, raw={"vocabulary": raw["vocabulary"]}
+        )
         self._evaluation(self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
 
     def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
@@ -339,7 +344,7 @@ class _Planner:
         if entry.generator:
             inputs["scenes"] = self._scenes()
             layout = inputs["scenes"].folder / entry.generator
-            raw = {part: layout / file for part, file in entry.files.items()}
+            raw = {part: Input(layout / file, file) for part, file in entry.files.items()}
         else:
             raw = {part: self._file(file) for part, file in entry.files.items()}
         spec = part_of(
@@ -377,10 +382,10 @@ class _Planner:
         downloaded = DOWNLOADS / name
         return in_archives(self.parameters, name) or (downloaded if is_there(downloaded) else None)
 
-    def _file(self, name: str) -> Path:
-        """Where a raw file is or will be, entered among the files of the plan."""
+    def _file(self, name: str) -> Input:
+        """A raw file, entered among the files of the plan."""
         self.files[name] = raw_file(self.parameters, name)
-        return self.files[name].path
+        return Input(self.files[name].path, name)
 
     # --- Encoders and features -------------------------------------------------------------------------------
 
@@ -459,6 +464,6 @@ class _Planner:
         return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask)
 
 
-def _raw(artefact: Artefact) -> dict[str, Path]:
+def _raw(artefact: Artefact) -> dict[str, Input]:
     """Role → raw file or folder that an artefact is made from."""
-    return {role: read.path for role, read in artefact.inputs.items() if read.raw}
+    return {role: read for role, read in artefact.inputs.items() if read.raw}

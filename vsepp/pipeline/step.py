@@ -46,7 +46,8 @@ class Input(NamedTuple):
     """What an artefact is made from: another artefact's folder, one file of it, or a raw file or folder."""
 
     path: Path
-    raw: bool = False
+    raw: str = ""
+    """Name of a raw file or folder, wherever it lies; empty of anything else."""
 
 
 def _all_but_raw_folders(spec: Any, inputs: Mapping[str, Input]) -> Inputs:
@@ -96,6 +97,8 @@ class Step:
     """Cores of a job: one, as many as the preset's `resources` say, or all."""
     gpu: Callable[[Any], Gpu] = lambda spec: "none"
     """Spec → whether a job takes a GPU, or shares it."""
+    sometimes: Sequence[str] = ()
+    """Files that it writes for some specs alone; what another spec left there before is removed."""
     resumes: bool = False
     """Whether the step goes on after a kill, and so needs a folder for its state."""
     published: Callable[[Path], None] = lambda folder: None
@@ -155,7 +158,7 @@ class Artefact:
     def digest(self) -> str:
         """Digest of spec, code and the names of inputs: another digest makes the artefact again. Where raw files lie, and what a
         machine has, are no part of it."""
-        names = {role: str(read.path) for role, read in self.inputs.items() if not read.raw}
+        names = {role: read.raw or str(read.path) for role, read in self.inputs.items()}
         return value_digest([self.spec_digest, self.code, names])
 
     @property

@@ -1,7 +1,7 @@
 """The table of a plan: all artefacts of one invocation, and what a job may use of the machine.
 
-It is written whole when work begins, and a job reads its row there: parameters that are edited meanwhile change nothing that is
-under way.
+It is written whole when the workflow is read, and a job reads its row there: parameters that are edited meanwhile change nothing that
+is under way.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import is_there, json_of, text_of, write_text
+from vsepp.base.files import is_there, json_of, reading, text_of, write_text
+from vsepp.base.manifest import MANIFEST
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
+from vsepp.evaluation.metrics import FOLDS
 from vsepp.pipeline.making import make
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input, behind, owner_of
@@ -28,6 +29,14 @@ from vsepp.pipeline.steps import STEPS
 
 PLANS = Path("results") / ".state" / "plans"
 """Folder of the written tables, each named by its digest."""
+
+
+class MissingInput(VseppError):
+    """Something that an artefact is made from is not there."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 @dataclass(frozen=True)
@@ -102,6 +111,12 @@ class Table:
         """Files that are fetched, or lie where they would be fetched to."""
         return {name: file for name, file in self.files.items() if not file.own}
 
+    @property
+    def was_fetched(self) -> bool:
+        """Whether results are here and the workflow was never read here: Snakemake takes them for out of date."""
+        made = (artefact.folder / MANIFEST for artefact in self.table.values())
+        return not PLANS.is_dir() and any(manifest.is_file() for manifest in made)
+
     # --- What a job may use ----------------------------------------------------------------------------------
 
     def gpu_parts(self, artefact: Artefact) -> int:
@@ -124,12 +139,15 @@ class Table:
 
         Raises
         ------
+        MissingInput
+            If something that it reads is missing.
         VseppError
-            If there is none of that name, or something that it reads is missing.
+            If there is none of that name.
         """
         artefact = self.row(kind, name)
-        for role, path in self.missing_inputs(artefact):
-            raise VseppError(f"{path}: missing; {name} reads it as its {role}: make it first")
+        for role, path in artefact.paths.items():
+            if not is_there(path):
+                raise MissingInput(path, f"{path}: missing; {name} reads it as its {role}")
         make(
             artefact,
             device=device,
@@ -139,10 +157,6 @@ class Table:
             checkpoint_seconds=self.resources.checkpoint_seconds,
             test_images=self.test_images(artefact),
         )
-
-    def missing_inputs(self, artefact: Artefact) -> list[tuple[str, Path]]:
-        """Role and path of what an artefact is made from and that is not there."""
-        return [(role, path) for role, path in artefact.paths.items() if not is_there(path)]
 
     def test_images(self, corpus: Artefact) -> int:
         """Smallest number of test images with which all folds of a corpus's evaluations are full."""
@@ -180,11 +194,11 @@ class Table:
             "files": files,
             "rows": rows,
         }
-        path = folder / f"{value_digest(written)[:16]}.json"
+        path, text = folder / f"{value_digest(written)[:16]}.json", json.dumps(written) + "\n"
         # A folder that cannot be written to has no work to begin.
         with suppress(OSError):
-            if not path.is_file():
-                write_text(path, json.dumps(written) + "\n")
+            if not path.is_file() or path.read_text(encoding="utf-8") != text:
+                write_text(path, text)
         return path
 
 
@@ -196,22 +210,22 @@ def read_table(path: Path) -> Table:
     VseppError
         If the file is missing or damaged.
     """
-    written = json_of(text_of(path, "the plan of a workflow, as Snakemake writes it"), str(path))
-    if not isinstance(written, dict) or value_digest(written)[:16] != path.stem:
-        raise VseppError(
-            f"{path}: is not as it was written; delete it and run the same command of Snakemake again"
+    expected = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
+    written = json_of(text_of(path, expected), str(path))
+    with reading(path, expected):
+        if value_digest(written)[:16] != path.stem:
+            raise VseppError(f"is not as it was written; expected {expected}")
+        return Table(
+            preset=written["preset"],
+            variant=written["variant"],
+            lock=Path(written["lock"]),
+            resources=ResourceKeys(**written["resources"]),
+            files={
+                name: SourceFile(from_dict(SourceSpec, spec), Path(file), own)
+                for name, (spec, file, own) in written["files"].items()
+            },
+            table={(row["kind"], row["name"]): _artefact(row) for row in written["rows"]},
         )
-    return Table(
-        preset=written["preset"],
-        variant=written["variant"],
-        lock=Path(written["lock"]),
-        resources=ResourceKeys(**written["resources"]),
-        files={
-            name: SourceFile(from_dict(SourceSpec, spec), Path(file), own)
-            for name, (spec, file, own) in written["files"].items()
-        },
-        table={(row["kind"], row["name"]): _artefact(row) for row in written["rows"]},
-    )
 
 
 def _artefact(row: dict[str, Any]) -> Artefact:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError
+from vsepp.evaluation.metrics import FOLDS
 from vsepp.reporting import entries, filters
 from vsepp.reporting.layout import ContextSpec, Feed, ReportSpec
 from vsepp.reporting.published import Published

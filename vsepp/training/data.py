@@ -87,11 +87,10 @@ def load_training_data(
     """
     images, captions = read_tables(folders["corpus"])
     tokens = corpus_tokens(folders, len(captions), run)
-    pairs = np.flatnonzero(np.isin(captions["split"], run.train_splits))
+    splits = ("train", "restval") if run.restval else ("train",)
+    pairs = np.flatnonzero(np.isin(captions["split"], splits))
     if not len(pairs):
-        raise VseppError(
-            f"{folders['corpus']}: no captions in {' + '.join(run.train_splits)} to train run {run.id} on"
-        )
+        raise VseppError(f"{folders['corpus']}: no captions in {' + '.join(splits)} to train run {run.id} on")
     crops = CaptionCrops.from_table(captions, run.crop, run.draw)
     captions_read = caption_inputs(folders, tokens)
     ids, vocabulary = crops.caption_ids[pairs], Vocabulary.read(folders["tokens"])

@@ -27,7 +27,7 @@ rule all_corpus:
 # Not part of the corpus: only what reads images asks for them, and nothing does where its results were fetched.
 rule all_stores:
     input:
-        made=of_kind("store"),
+        made=of_phase("corpus", versioned=False),
     message:
         "Every image is decoded"
 

@@ -1,5 +1,4 @@
-# The plan that all rules look up, and the only functions of the workflow: what a job makes, reads and computes stands in
-# the plan's table (`vsepp.pipeline`); here is what only Snakemake needs.
+# The plan that all rules look up (`vsepp.pipeline`), and the only functions of the workflow: what only Snakemake needs.
 
 import os
 import re
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from vsepp.base.devices import visible_gpus
 from vsepp.base.errors import VseppError, printable
+from vsepp.base.places import fixes, pull
 from vsepp.base.publish import RULE_SHELL
 from vsepp.pipeline.files import with_types
 from vsepp.pipeline.plan import DOWNLOADS
@@ -16,14 +16,13 @@ from vsepp.pipeline.planner import make_plan
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import read_table
 
-# Without bytecode on the disk each job would compile torch anew: a start of it takes 10 s in place of 4.
+# Without bytecode on the disk each job would compile torch anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(Path(str(workflow.current_basedir)).parents[1]))
-TEMPLATES = PROJECT / "reports" / "templates"
 
-# A job on another machine reads the plan with which the work began, whatever the parameters say by now.
+# A job on another machine reads the plan with which the work began.
 WRITTEN = "VSEPP_PLAN"
 try:
     if workflow.remote_exec and WRITTEN in os.environ:
@@ -31,6 +30,8 @@ try:
         PLAN = read_table(PLAN_FILE)
     else:
         PLAN = make_plan(PROJECT / "params", with_types(config))
+        if PLAN.was_fetched:
+            logger.warning(f"Made elsewhere, unknown to Snakemake.{fixes(pull())}")
         PLAN_FILE = PLAN.write()
 except VseppError as error:
     # Without the lines of this file, which Snakemake would print of an exception.
@@ -51,8 +52,8 @@ MEMORY = PLAN.resources.memory_mb
 GPUS = len(visible_gpus())
 STARTED = time.time()
 
-# On this machine GPUs are counted in parts: a job that shares a GPU takes one, any other all of it. No more at once than
-# there are, unless the command line says so. Whole GPUs of a cluster are asked for by its profile, whatever this machine has.
+# On this machine GPUs are counted in parts: a job that shares a GPU takes one, any other all of it. Whole GPUs of a cluster
+# are asked for by its profile.
 if GPUS:
     workflow.global_resources.setdefault("gpu_part", GPUS * PLAN.resources.runs_per_gpu)
 # On a cluster no job takes all cores of its node: it is given as many as any other job.
@@ -122,15 +123,15 @@ def gpu_parts(wildcards):
     return PLAN.gpu_parts(artefact(wildcards)) if GPUS else 0
 
 
-def of_phase(phase):
-    """What a phase makes and DVC keeps."""
+def of_phase(phase, versioned=True):
+    """What a phase makes and DVC keeps, or does not."""
     rows = (made for made in PLAN.table.values() if made.phase == phase)
-    return [str(path) for made in rows if made.versioned for path in made.targets]
-
-
-def of_kind(kind):
-    """What is made of a kind."""
-    return [str(path) for made in PLAN.of_kind(kind).values() for path in made.targets]
+    return [
+        str(path)
+        for made in rows
+        if made.versioned is versioned
+        for path in made.targets
+    ]
 
 
 def ask_for_files():

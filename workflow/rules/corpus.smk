@@ -24,7 +24,7 @@ rule scenes:
         files("scenes"),
     log:
         f"{LOGS}/scenes/{{scenes}}.log",
-    threads: 2
+    threads: threads
     resources:
         mem_mb=800,
     params:

@@ -10,7 +10,7 @@ for paper, made in REPORTS.items():
             "report" if len(REPORTS) == 1 else f"report_{paper}"
         input:
             inputs,
-            templates=[str(path) for path in sorted(TEMPLATES.iterdir())],
+            templates=sorted(map(str, (PROJECT / "reports/templates").iterdir())),
         output:
             # Where a report is refused, the last one stays as it was.
             [update(file) for file in files("report", made.step.files(made.spec))],

@@ -80,7 +80,7 @@ def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch,
     file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
     file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
     corpus = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"].path
-    read = {"captions": Input(corpus / "captions.parquet"), "pieces": Input(file, raw=True)}
+    read = {"captions": Input(corpus / "captions.parquet"), "pieces": Input(file, raw=file.name)}
     make_artefact(Artefact(STEPS["tokens"], "pieces", tmp_path / "pieces", spec, read))
     assert read_manifest(tmp_path / "pieces")["inputs"]["pieces"] == artefact_digest(file)
     assert Vocabulary.read(tmp_path / "pieces").words[-2:] == ("circle", "##s")

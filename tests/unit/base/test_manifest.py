@@ -55,7 +55,7 @@ def test_seconds_in_a_history_make_no_other_model_but_are_verified(tmp_path):
     assert artefact_digest(tmp_path / "1.5") == artefact_digest(tmp_path / "2.5")
     (tmp_path / "1.5" / "history.csv").write_text("0.5")
     with pytest.raises(
-        VseppError, match=r"history\.csv: is not what its step wrote: expected digest .* got .*Make it"
+        VseppError, match=r"history\.csv: is not what its step wrote: expected digest .* got "
     ):
         require_intact(tmp_path / "1.5")
     assert require_intact(tmp_path / "1.5", "model.safetensors")["step"] == "train"

@@ -96,7 +96,11 @@ def captions(row=0, value=0.0):
         ("similarity", "cosine", "no similarity is named 'cosine'; there are dot, order"),
         ("similarity", ["dot", "dot"], "similarity: expected one string"),
         ("similarity", 3, "similarity: expected one string"),
-        ("similarity_options", '{"form": "cube"}', "form: got 'cube'; input should be 'squared' or 'root'"),
+        (
+            "similarity_options",
+            '{"form": "cube"}',
+            "form of similarity order: got 'cube'; input should be 'squared' or 'root'",
+        ),
         ("similarity_options", '["root"]', "similarity_options: expected a JSON object"),
         ("similarity_options", "root", "similarity_options: not valid JSON"),
         ("similarity_options", 1, "similarity_options: expected one string"),

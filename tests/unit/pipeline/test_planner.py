@@ -526,9 +526,12 @@ def test_the_weights_of_a_text_encoder_decide_the_kind_of_its_tokens_and_bring_t
     own = with_text({"name": "bert", "weights": "file/base/model.safetensors"})
     tokens = own.owner(inputs(own, "coco-vsepp-1c")["tokens"])
     assert "-wordpieces-base-vocab.txt-" in tokens.name
-    assert tokens.inputs["pieces"] == (own.files["base/vocab.txt"].path, True)
+    assert tokens.inputs["pieces"] == (own.files["base/vocab.txt"].path, "base/vocab.txt")
     trained = own.table["run", "coco-vsepp-1c/seed-0"]
-    assert trained.inputs["text_weights"] == (own.files["base/model.safetensors"].path, True)
+    assert trained.inputs["text_weights"] == (
+        own.files["base/model.safetensors"].path,
+        "base/model.safetensors",
+    )
     assert set(own.files) == {"base/vocab.txt", "base/model.safetensors"}
 
 

@@ -256,7 +256,7 @@ def test_the_command_prints_a_table_and_json(files, capsys):
     [
         ("coco-vsepp-1d", "no run of preset mini, which `vsepp runs` lists; did you mean coco-vsepp-1c?"),
         ("zzz", "no run of preset mini, which `vsepp runs` lists"),
-        ("coco-vsepp-1c", "was not evaluated; make it: snakemake --cores all -- results/mini/"),
+        ("coco-vsepp-1c", "was not evaluated\n    fix: snakemake --cores all -- results/mini/"),
     ],
 )
 def test_the_command_names_what_is_not_there(files, capsys, monkeypatch, tmp_path, name, said):

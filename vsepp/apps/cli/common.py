@@ -34,10 +34,12 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def add_machine(parser: argparse.ArgumentParser) -> None:
-    """Add the options on which no result depends but for the last bits: threads and device."""
+def add_machine(parser: argparse.ArgumentParser, *, device: bool = True) -> None:
+    """Add the options on which no result depends but for the last bits: threads and, where a GPU may be used, the device."""
     what = "CPU threads or processes; default: what the preset's `resources` give such a job"
     parser.add_argument("--threads", type=int, metavar="N", help=what)
+    if not device:
+        return
     parser.add_argument(
         "--device",
         metavar="NAME",

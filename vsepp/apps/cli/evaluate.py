@@ -187,7 +187,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
     truths = _truths(given)
     read = {role: Input(path) for role in _ROLES if (path := getattr(given, role)) is not None}
     for name, files in truths.items():
-        read |= {f"{name}_{role}": Input(path, raw=True) for role, path in files.items()}
+        read |= {f"{name}_{role}": Input(path, raw=path.name) for role, path in files.items()}
     spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
         output = given.output or Path(nowhere)

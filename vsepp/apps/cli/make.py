@@ -11,8 +11,9 @@ from vsepp.apps.cli.common import add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, as_started, did_you_mean
 from vsepp.base.places import fixes, snakemake
+from vsepp.pipeline.step import Step
 from vsepp.pipeline.steps import STEPS
-from vsepp.pipeline.table import Table, read_table
+from vsepp.pipeline.table import MissingInput, Table, read_table
 
 
 def add_steps(steps: Any) -> None:
@@ -30,7 +31,7 @@ def add_steps(steps: Any) -> None:
         parser.set_defaults(kind=kind)
         parser.add_argument("name", metavar="NAME", help="its name, as in the folder of its kind")
         _add_table_options(parser)
-        add_machine(parser)
+        add_machine(parser, device=step.gpu is not Step.gpu)
 
 
 def _add_table_options(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +64,14 @@ def fetch(given: argparse.Namespace) -> None:
 def make(given: argparse.Namespace) -> None:
     """Make an artefact by its name."""
     table = _table(given)
-    for role, path in table.missing_inputs(table.row(given.kind, given.name)):
-        command = snakemake("all_downloads", config_option(given))
-        if owner := table.owner(path):
-            same = f" --plan {quote(str(given.plan))}" if given.plan else config_option(given)
-            command = f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"
-        raise VseppError(f"{path}: missing; {given.name} reads it as its {role}{fixes(command)}")
     given.output = table.row(given.kind, given.name).folder
-    table.make(given.kind, given.name, threads=given.threads, device=given.device)
+    try:
+        table.make(given.kind, given.name, threads=given.threads, device=getattr(given, "device", "auto"))
+    except MissingInput as error:
+        commands = []
+        if owner := table.owner(error.path):
+            same = f" --plan {quote(str(given.plan))}" if given.plan else config_option(given)
+            commands = [f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"]
+        elif any(file.path == error.path for file in table.files.values()):
+            commands = [snakemake("all_downloads", config_option(given))]
+        raise VseppError(f"{error}{fixes(*commands)}") from None

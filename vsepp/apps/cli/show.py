@@ -158,9 +158,7 @@ def show(given: argparse.Namespace) -> None:
     rows = [["key", "value", "set by"]]
     for name, value in vars(keys).items():
         said = value.name if isinstance(value, Component) else value
-        rows.append(
-            [name, json.dumps(said, ensure_ascii=False), origins.get((name,), "default of the schema")]
-        )
+        rows.append([name, json.dumps(said, ensure_ascii=False), origins.get((name,), "default")])
         if isinstance(value, Component):
             kind = COMPONENTS[name]
             default = f"default of {module_name(kind, value.name)}"

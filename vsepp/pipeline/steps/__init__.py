@@ -1,7 +1,7 @@
 """The steps, one module each: what is made, from what, and how.
 
 A module below declares `STEP`; there is no list of steps.
-The rules of the workflow call `vsepp make KIND`. Declarations are read at every start, so a step imports the modules that it
+The rules of the workflow call `vsepp make KIND NAME`. Declarations are read at every start, so a step imports the modules that it
 computes with inside its `run`.
 """
 

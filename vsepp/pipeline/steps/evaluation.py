@@ -17,7 +17,6 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     Where the run has a matcher, it re-ranks the best.
     """
-    from vsepp.evaluation.protocols import LISTS
     from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
     from vsepp.pipeline.fitting import require_fitting
 
@@ -27,8 +26,6 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     require_fitting(spec.run, inputs["run"], inputs)
     placing, facts = take_machine(job, "evaluation")
     print(*evaluate_run(spec, inputs, out, placing.device), sep="\n")
-    if spec.run.model.matcher is None:
-        (job.output / LISTS).unlink(missing_ok=True)  # left by another model that was evaluated there before
     return facts
 
 
@@ -60,6 +57,7 @@ STEP = Step(
     name=name,
     reads={**ENCODING, "run": "", "first": "embeddings.npz", "second": "embeddings.npz", "second_corpus": ""},
     files=lambda spec: ["embeddings.npz", "metrics.json", "ranks.npz"],
+    sometimes=["best.npz"],
     seed=lambda spec: spec.run.init_seed,
     threads="preset",
     gpu=gpu,

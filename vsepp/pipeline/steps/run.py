@@ -15,13 +15,10 @@ ENCODING = {"corpus": "", "tokens": "", "features": "", "eval_store": "", "encod
 
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Train one run for one seed, or continue a stopped training."""
-    from vsepp.training.loop import LOSS_FILE, train_run
+    from vsepp.training.loop import train_run
 
     placing, facts = take_machine(job, "run")
-    trained = train_run(spec, inputs, out, job.state, placing, job.checkpoint_seconds)
-    # Left by another loss that was trained there before.
-    (job.output / LOSS_FILE).unlink(missing_ok=True)
-    return {**facts, **trained}
+    return {**facts, **train_run(spec, inputs, out, job.state, placing, job.checkpoint_seconds)}
 
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
@@ -41,6 +38,7 @@ STEP = Step(
     name=lambda spec, inputs, label: spec.seeded_id,
     reads={**ENCODING, "tape": "", "train_store": "", "caption_vectors": "", "init_from": ""},
     files=lambda spec: ["model.safetensors", "config.json", "history.csv", "vocabulary.json"],
+    sometimes=["loss.safetensors"],
     seed=lambda spec: spec.init_seed,
     threads="preset",
     gpu=lambda spec: "part" if spec.reads in ("features", "tape") else "whole",

@@ -1,0 +1,75 @@
+"""The table of a plan, written whole and read by a job."""
+
+import json
+
+import pytest
+from artefacts import row, written
+from plans import PARAMS, copied, plan, refused
+
+from vsepp.base.digests import value_digest
+from vsepp.base.errors import VseppError
+from vsepp.base.spec import ScenesSpec
+from vsepp.pipeline.table import MissingInput, read_table
+
+
+@pytest.mark.parametrize(
+    "overrides", [{}, {"preset": "flickr8k"}, {"preset": "paper", "fidelity": "code"}], ids=str
+)
+def test_what_is_read_is_what_was_written(tmp_path, overrides):
+    laid_out = plan(**overrides)
+    read = read_table(laid_out.write(tmp_path))
+    assert list(read.table) == list(laid_out.table) and read.files == laid_out.files
+    assert (read.resources, read.lock) == (laid_out.resources, PARAMS / "sources.lock.yaml")
+    for made, other in zip(laid_out.table.values(), read.table.values(), strict=True):
+        assert (made.spec, made.folder, dict(made.inputs)) == (other.spec, other.folder, dict(other.inputs))
+        assert made.digest == other.digest
+
+
+def test_a_damaged_table_is_written_again_and_refused_until_then(tmp_path):
+    path = plan().write(tmp_path)
+    whole = path.read_bytes()
+    for damaged in (whole[:-9], b"[]", whole.replace(b"coco", b"cocu")):
+        path.write_bytes(damaged)
+        with pytest.raises(VseppError, match=str(path)):
+            read_table(path)
+        assert plan().write(tmp_path) == path and path.read_bytes() == whole
+
+
+def test_a_table_of_another_version_is_one_sentence(tmp_path):
+    table = json.loads(plan().write(tmp_path).read_bytes())
+    table["rows"][0]["kind"] = "gone"
+    path = tmp_path / f"{value_digest(table)[:16]}.json"
+    path.write_text(json.dumps(table))
+    with pytest.raises(VseppError, match=str(path)):
+        read_table(path)
+
+
+def test_the_code_with_which_the_work_began_stays_in_a_row(tmp_path):
+    table = json.loads(plan().write(tmp_path).read_bytes())
+    table["rows"][0]["digest"] = "of other code"
+    path = tmp_path / f"{value_digest(table)[:16]}.json"
+    path.write_text(json.dumps(table))
+    assert next(iter(read_table(path).table.values())).digest == "of other code"
+
+
+def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
+    scenes = next(iter(plan().of_kind("scenes").values()))
+    assert isinstance(scenes.spec, ScenesSpec)
+    made = row(
+        "corpus",
+        tmp_path / "corpus",
+        next(iter(plan().of_kind("corpus").values())).spec,
+        scenes=tmp_path / "no",
+    )
+    with pytest.raises(MissingInput, match="corpus reads it as its scenes") as caught:
+        read_table(written(tmp_path, made)).make("corpus", "corpus")
+    assert caught.value.path == tmp_path / "no" and not made.folder.exists()
+
+
+@pytest.mark.parametrize(
+    "file", ["config.yaml", "datasets.yaml", "presets/mini.yaml", "papers/vsepp/runs.yaml"]
+)
+def test_a_file_of_parameters_that_holds_nothing_is_named(tmp_path, file):
+    params = copied(tmp_path)
+    (params / file).write_text("{}\n")
+    assert file in refused(params)
