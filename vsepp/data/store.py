@@ -25,7 +25,6 @@ from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict, with_files
 from vsepp.base.workers import in_processes
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
-from vsepp.data.tables import read_tables
 
 if TYPE_CHECKING:
     from vsepp.base.placement import Placed
@@ -76,6 +75,8 @@ def make_store(
     store: StoreSpec, corpus: Path, files: Mapping[str, Path], out: Path, state: Path, workers: int
 ) -> dict[str, Any]:
     """Write the image store of a corpus, whose folder has the images table; `files` are its raw files. Facts and errors as of `build_store`."""
+    from vsepp.data.tables import read_tables  # a model that is used reads no tables
+
     images, _ = read_tables(corpus)
     spec = from_dict(CorpusSpec, read_manifest(corpus)["spec"])
     return build_store(images, with_files(spec, files), store, out, state, workers)
