@@ -127,13 +127,14 @@ def run(
 
 
 def _make(job: Artefact, prepared: Path, archives: Path, device: torch.device, seconds: float | None) -> None:
-    """Call a step of the package in its own process."""
+    """Call a step of the package in its own process, which has to end in time."""
     here = _with_raw(job, lambda path: archives.absolute() / path)
     resources = ResourceKeys(threads=torch.get_num_threads(), memory_mb=1, keep_tapes=True)
     table = Table("first-light", "first-light", Path(), resources, {}, {(here.kind, here.name): here})
     plan = table.write(prepared.absolute() / ".state")
     command = [sys.executable, "-m", "vsepp.apps.cli", "make", job.kind, job.name, "--plan", str(plan)]
-    command += ["--device", device.type]
+    if job.step.gpu(job.spec) != "none":
+        command += ["--device", device.type]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(

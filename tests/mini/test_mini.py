@@ -12,6 +12,7 @@ from PIL import Image
 
 import vsepp
 from vsepp.pipeline.code import CODE
+from vsepp.pipeline.table import PLANS
 from vsepp.reporting.expected import read_expected
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(5400)]
@@ -99,7 +100,9 @@ def test_no_job_takes_more_than_two_gigabytes(mini):
 
 def test_no_state_is_left_behind(mini):
     left = [path for path in mini.folder.rglob(".state/*") if path.suffix != ".lock"]
-    assert left == [mini.folder / CODE]  # what was read of modules
+    # What was read of modules, and the plan.
+    assert sorted(left) == [mini.folder / CODE, mini.folder / PLANS]
+    assert len(list((mini.folder / PLANS).iterdir())) == 1
 
 
 def test_all_of_it_verifies_within_five_seconds(mini):

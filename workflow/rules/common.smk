@@ -147,4 +147,4 @@ def announce():
         path = made.folder / "headline.txt"
         # Not those of earlier reports, after models were trained and nothing more was asked for.
         if path.is_file() and path.stat().st_mtime >= STARTED:
-            logger.info("\n" + path.read_text(encoding="utf-8").strip())
+            logger.info(f"\n{path.read_text(encoding='utf-8').strip()}")

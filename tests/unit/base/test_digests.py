@@ -78,10 +78,10 @@ sys.modules.update((name, types.ModuleType(name)) for name in ("fcntl", "resourc
 sys.path.insert(0, {folder!r})
 import vsepp
 from pathlib import Path
-from vsepp.base import digests
+from vsepp.pipeline import code
 root = Path(vsepp.__file__).parents[1]
 names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("vsepp/**/*.py"))]
-print(sys.version[:4], len(names), digests.code_digest(*(name.removesuffix(".__init__") for name in names)))
+print(sys.version[:4], len(names), code.code_digest(*(name.removesuffix(".__init__") for name in names)))
 """
 IN_NODE = """
 import {{ loadPyodide }} from "pyodide";
