@@ -67,13 +67,15 @@ def recorded(
     started, cpu_before = time.monotonic(), cpu_seconds()
     facts: dict[str, Any] = {}
     git = git_state()  # of the code that runs, whatever is checked out when it ends
+    # Of what is read, not of what may lie there at the end.
+    digests = digests or {role: artefact_digest(path) for role, path in inputs.items()}
     yield facts
     manifest = {
         "step": step,
         "spec": dict(spec),
         "spec_digest": value_digest(spec),
         "code_digest": code,
-        "inputs": digests or {role: artefact_digest(path) for role, path in inputs.items()},
+        "inputs": dict(digests),
         "ancestors": _ancestors(inputs),
         "outputs": {
             path.name: path_digest(path)

@@ -40,7 +40,6 @@ def make(artefact: Artefact, **machine: Any) -> None:
         # A new folder is made when it is filled: Snakemake takes an empty folder, left by a rule that was given up, as made.
         output_folder(output if is_there(output) else output.absolute().parent)
         read, state = step.recorded(spec, artefact.inputs), output
-        # Of what is read, not of what may lie there at the end.
         digests = {role: artefact_digest(path) for role, path in read.items()}
         if step.resumes:
             identity = {"spec": to_dict(spec), "code": artefact.code, "inputs": digests}
@@ -57,9 +56,8 @@ def make(artefact: Artefact, **machine: Any) -> None:
         )
         facts = held.enter_context(manifest)
         facts.update(step.run(spec, inputs, folder, Job(output, state, **machine)))
-    written = read_manifest(output)["outputs"]
     for name in step.sometimes:
-        if name not in written:
+        if name not in read_manifest(output)["outputs"]:
             (output / name).unlink(missing_ok=True)
     step.published(output)
 

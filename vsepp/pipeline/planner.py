@@ -127,7 +127,7 @@ class _Planner:
         read |= {role: Input(path) for role, path in (paths or {}).items()}
         read |= raw or {}
         first = next((made.name.rpartition("-")[0] for made in inputs.values()), "")
-        name = step.name(spec, inputs, label or first)
+        name = step.name(spec, label or first)
         if "{variant}" not in step.folder:
             # Variants share it: its name says all that made it.
             name += f"-{short_digest(to_dict(spec), {role: made.name for role, made in inputs.items()})}"

@@ -60,7 +60,7 @@ def no_raw(spec: Any, inputs: Mapping[str, Input]) -> Inputs:
     return {role: read.path for role, read in inputs.items() if not read.raw}
 
 
-def _label(spec: Any, inputs: Mapping[str, Artefact], label: str) -> str:
+def _label(spec: Any, label: str) -> str:
     return label
 
 
@@ -82,8 +82,8 @@ class Step:
     """Spec → modules that the step computes with; what they import is found by following imports."""
     components: Callable[[Any], Sequence[tuple[str, str]]] = lambda spec: ()
     """Spec → kind and name of each component that it computes with: components are imported by name at run time."""
-    name: Callable[[Any, Mapping[str, Artefact], str], str] = _label
-    """Spec, inputs and a label of the planner's → readable name. The planner adds a digest where variants share the folder."""
+    name: Callable[[Any, str], str] = _label
+    """Spec and a label of the planner's → readable name. The planner adds a digest where variants share the folder."""
     reads: Mapping[str, str] = field(default_factory=dict)
     """Role → file of the artefact that is read in that role; empty: its folder."""
     recorded: Callable[[Any, Mapping[str, Input]], Inputs] = _all_but_raw_folders
@@ -176,12 +176,3 @@ class Artefact:
 def owner_of(path: Path, by_folder: Mapping[Path, Artefact]) -> Artefact | None:
     """The artefact of a folder, or of a file in its folder; `None` for a path that belongs to no artefact."""
     return by_folder.get(path) or by_folder.get(path.parent)
-
-
-def behind(artefact: Artefact, by_folder: Mapping[Path, Artefact]) -> dict[Path, Artefact]:
-    """Folder → artefact, for all artefacts that an artefact is made from, directly or indirectly."""
-    found: dict[Path, Artefact] = {}
-    for read in artefact.inputs.values():
-        if (owner := owner_of(read.path, by_folder)) and owner.folder not in found:
-            found |= {owner.folder: owner, **behind(owner, by_folder)}
-    return found

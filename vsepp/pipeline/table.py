@@ -24,7 +24,7 @@ from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.evaluation.metrics import FOLDS
 from vsepp.pipeline.making import make
 from vsepp.pipeline.settings import ResourceKeys
-from vsepp.pipeline.step import Artefact, Input, behind, owner_of
+from vsepp.pipeline.step import Artefact, Input, owner_of
 from vsepp.pipeline.steps import STEPS
 
 PLANS = Path("results") / ".state" / "plans"
@@ -93,7 +93,11 @@ class Table:
 
     def behind(self, artefact: Artefact) -> Collection[Artefact]:
         """All artefacts that an artefact is made from, directly or indirectly."""
-        return behind(artefact, self._by_folder).values()
+        found: dict[Path, Artefact] = {}
+        for path in artefact.paths.values():
+            if (owner := self.owner(path)) and owner.folder not in found:
+                found |= {made.folder: made for made in (owner, *self.behind(owner))}
+        return found.values()
 
     def needed(self, ends: Iterable[Artefact] = ()) -> list[Artefact]:
         """`ends`, by default the evaluations of all models, and all artefacts that they are made from."""

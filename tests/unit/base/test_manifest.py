@@ -108,3 +108,13 @@ def test_a_second_process_says_that_it_waits_and_has_the_folder_next(tmp_path, c
     thread.join()
     assert order == [False], "the first one had finished, and nothing of it is left"
     assert "out: another process is making it; waiting until that has ended" in caplog.text
+
+
+def test_an_input_that_is_edited_meanwhile_is_not_vouched_for(tmp_path):
+    read, folder = tmp_path / "read.json", tmp_path / "made"
+    read.write_text("as it was read")
+    folder.mkdir()
+    before = file_digest(read)
+    with recorded(folder, "step", spec={}, inputs={"raw": read}):
+        read.write_text("as it was edited")
+    assert read_manifest(folder)["inputs"] == {"raw": before}

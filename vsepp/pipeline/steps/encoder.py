@@ -28,7 +28,7 @@ STEP = Step(
     folder="results/{preset}/encoders/{name}",
     modules=lambda spec: ["vsepp.scenes.pretrain" if spec.pretraining else "vsepp.models.pretrained"],
     components=lambda spec: [spec.encoder.component],
-    name=lambda spec, inputs, label: spec.encoder.name,
+    name=lambda spec, label: spec.encoder.name,
     files=lambda spec: ["encoder.safetensors"],
     seed=lambda spec: spec.pretraining.seed if spec.pretraining else None,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp.base.spec import EvaluationSpec, seeded
 from vsepp.pipeline.making import take_machine
-from vsepp.pipeline.step import Artefact, Facts, Gpu, Inputs, Job, Step
+from vsepp.pipeline.step import Facts, Gpu, Inputs, Job, Step
 from vsepp.pipeline.steps import released
 from vsepp.pipeline.steps.run import ENCODING
 
@@ -41,7 +41,7 @@ def gpu(spec: EvaluationSpec) -> Gpu:
     return "whole" if spec.run.live_encoder else "part"
 
 
-def name(spec: EvaluationSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: EvaluationSpec, label: str) -> str:
     """The name of the run, or of the ensemble and the seed."""
     return seeded(spec.ensemble, spec.run.init_seed) if spec.ensemble else spec.run.seeded_id
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from vsepp.base.spec import FeaturesSpec
 from vsepp.pipeline.making import take_machine
-from vsepp.pipeline.step import Artefact, Facts, Inputs, Job, Step
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -18,7 +17,7 @@ def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {**facts, **make_features(spec, inputs["store"], inputs["encoder"], out, job.state, placing)}
 
 
-def name(spec: FeaturesSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: FeaturesSpec, label: str) -> str:
     """The store, the encoder and the crop, or the grid."""
     return f"{label}-{spec.encoder.name}-{'grid' if spec.grid else spec.crop.kind}"
 

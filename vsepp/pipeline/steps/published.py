@@ -30,7 +30,7 @@ STEP = Step(
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=lambda spec: ["vsepp.features.precomputed"],
-    name=lambda spec, inputs, label: f"{label}-published",
+    name=lambda spec, label: f"{label}-published",
     reads={"corpus": "images.parquet"},
     recorded=recorded,
     # The number of features is unknown before they are read.

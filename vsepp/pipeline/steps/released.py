@@ -30,6 +30,6 @@ STEP = Step(
     folder="results/{preset}/{variant}/runs/{name}",
     modules=lambda spec: ["vsepp.released.convert"],
     components=components,
-    name=lambda spec, inputs, label: spec.seeded_id,
+    name=lambda spec, label: spec.seeded_id,
     files=lambda spec: ["model.safetensors", "config.json", "vocabulary.json"],
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from vsepp.base.spec import StoreSpec
-from vsepp.pipeline.step import Artefact, Facts, Inputs, Job, Step, no_raw
+from vsepp.pipeline.step import Facts, Inputs, Job, Step, no_raw
 
 
 def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -16,7 +15,7 @@ def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return make_store(spec, inputs["corpus"].parent, inputs, out, job.state, job.threads or 1)
 
 
-def name(spec: StoreSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: StoreSpec, label: str) -> str:
     """The corpus, and how its images are resized."""
     return f"{label}-{spec.resize}{spec.side}{'-turned' * (spec.orientation == 'applied')}"
 

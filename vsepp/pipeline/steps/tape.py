@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from vsepp.base.spec import TapeSpec
 from vsepp.pipeline.making import take_machine
-from vsepp.pipeline.step import Artefact, Facts, Inputs, Job, Step
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -18,7 +17,7 @@ def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     return {**facts, **make_tape(spec, inputs, out, job.state, placing)}
 
 
-def name(spec: TapeSpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: TapeSpec, label: str) -> str:
     """The store, the encoder, the draw and the epochs."""
     return f"{label}-{spec.encoder.name}-draw{spec.draw}-{spec.epochs}epochs"
 

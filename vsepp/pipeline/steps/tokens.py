@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp.base.declared import PIECES, WORDS
 from vsepp.base.spec import VocabularySpec
-from vsepp.pipeline.step import Artefact, Facts, Inputs, Job, Step
+from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -30,7 +30,7 @@ def modules(spec: VocabularySpec) -> Sequence[str]:
     return ["vsepp.data.captions", *(["vsepp.released.convert"] if _is_released(spec) else [])]
 
 
-def name(spec: VocabularySpec, inputs: Mapping[str, Artefact], label: str) -> str:
+def name(spec: VocabularySpec, label: str) -> str:
     """The corpus, the splits whose words are counted, and how often a word must occur; or the file of words or pieces of words."""
     if spec.kind == PIECES or spec.file:
         return f"{label}-{spec.kind}-{spec.file.replace('/', '-') or 'minilm'}"

@@ -22,7 +22,7 @@ STEP = Step(
     phase="features",
     folder="results/{preset}/features/{name}",
     modules=lambda spec: ["vsepp.data.vectors"],
-    name=lambda spec, inputs, label: f"{label}-captions-{spec.encoder}",
+    name=lambda spec, label: f"{label}-captions-{spec.encoder}",
     reads={"captions": "captions.parquet"},
     files=lambda spec: ["vectors.npz"],
 )
