@@ -51,9 +51,9 @@ from vsepp.evaluation.scores import best_of_blocks
 from vsepp.features.extract import features_of
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
-from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.models.pretrained import import_weights
+from vsepp.models.sets import ImageBatch
 from vsepp.shipped import model_folder
 
 log = logging.getLogger("vsepp")

@@ -31,6 +31,7 @@ from vsepp.base.spec import StoreSpec, to_dict, to_json
 from vsepp.data.containers import Container
 from vsepp.data.corpora import read_corpus
 from vsepp.data.store import build_store, open_store
+from vsepp.data.sums import read_lock
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
@@ -39,9 +40,8 @@ from vsepp.evaluation.protocols import evaluate
 from vsepp.features.precomputed import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.released.convert import read_checkpoint, read_words
+from vsepp.models.released import read_checkpoint, read_words
 from vsepp.retrieval import LAYOUT, LAYOUT_FILE
-from vsepp.sources.sums import read_lock
 from vsepp.truths import cxc, eccv
 
 CPU = torch.device("cpu")

@@ -42,7 +42,7 @@ class TextEncoder(torch.nn.Module):
 
 
 def install(monkeypatch, folder, kind, name, source):
-    """Put a module with its entry point on the path; `kind` is the group, such as `vsepp.similarity`."""
+    """Put a module with its entry point on the path; `kind` is the group, such as `vsepp.models.similarity`."""
     (folder / f"{name}.py").write_text(textwrap.dedent(source), encoding="utf-8")
     facts = folder / f"{name}-1.0.dist-info"
     facts.mkdir()

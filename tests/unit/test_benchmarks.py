@@ -20,6 +20,7 @@ from vsepp.data.tokens import END, START  # noqa: E402
 from vsepp.losses import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
 from vsepp.models.joint import JointEmbedding  # noqa: E402
+from vsepp.models.sets import ImageBatch  # noqa: E402
 
 PAIRS, DIM, WORDS = 12, 16, 40
 RUN = made_up.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)
@@ -74,7 +75,7 @@ def test_loss_and_gradients_of_the_reference_are_the_packages():
     images, ids, lengths = reference.collate([pairs[row] for row in range(len(pairs))])
     theirs = reference.max_of_hinges(other(images, ids, lengths))
     theirs.backward()
-    embedded = model.embed_images(images), model.embed_captions(ids, torch.tensor(lengths))
+    embedded = model.embed_images(ImageBatch(images)), model.embed_captions(ids, torch.tensor(lengths))
     ours = loss(model.scores(*embedded), Options(), WHOLE)
     ours.backward()
     assert theirs > 0

@@ -189,8 +189,8 @@ def test_what_decides_no_byte_makes_nothing_again(tmp_path):
         project.run("all_corpus", runs=runs)
         asked = len(server.requests)
         sources("http://127.0.0.1:9/mine")
-        project.edit("vsepp/sources/download.py")
-        project.edit("vsepp/sources/transfer.py")
+        project.edit("vsepp/data/download.py")
+        project.edit("vsepp/data/transfer.py")
         assert project.planned("all_corpus", "all_stores", runs=runs) == {"store": 1}
         resources = {"threads": 2, "memory_mb": 900, "data_on": "mapped", "runs_per_gpu": 5}
         assert project.planned("all_corpus", runs=runs, resources=resources) == {}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, str] = {
     "loss": "vsepp.losses",
-    "similarity": "vsepp.similarity",
+    "similarity": "vsepp.models.similarity",
     "text encoder": "vsepp.models.text",
     "image head": "vsepp.models.heads",
     "pooling": "vsepp.models.poolings",

@@ -447,7 +447,7 @@ class ModelSpec:
     absolute: bool
     """Absolute values of both embeddings. Text: only Order0. Code: only Order0."""
     similarity: Component
-    """A module of vsepp.similarity, with its options."""
+    """A module of vsepp.models.similarity, with its options."""
     image_head: Component = LINEAR
     """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
     (Eq. 1). Code: the same."""

@@ -24,7 +24,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import Blocks, ranges
-from vsepp.similarity import namespace
+from vsepp.models.similarity import namespace
 
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)

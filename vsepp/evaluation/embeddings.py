@@ -37,7 +37,7 @@ class Embeddings:
     caption_to_image: np.ndarray
     """`(n_captions,)` int64: the row of each caption's image. Each image has at least one."""
     similarity: Component = field(default_factory=lambda: Component("dot"))
-    """A module of `vsepp.similarity`, with its options that differ from their defaults."""
+    """A module of `vsepp.models.similarity`, with its options that differ from their defaults."""
     image_ids: np.ndarray | None = None
     """`(n_images,)` int64 or text, each once, by which truths know the images; `None`: not known."""
     caption_ids: np.ndarray | None = None

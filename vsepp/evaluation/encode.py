@@ -22,9 +22,9 @@ from vsepp.evaluation.scores import ranges
 from vsepp.features.caption_states import CaptionStates
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
-from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import products_in
+from vsepp.models.sets import ImageBatch
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
@@ -128,7 +128,7 @@ def embed_images(
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     for part in ranges(len(rows), BATCH):
         batch = images(rows[part]).map(lambda values: values.to(device))
-        out[part] = model.embed_images(*batch).float().cpu().numpy()
+        out[part] = model.embed_images(batch).float().cpu().numpy()
     return out
 
 

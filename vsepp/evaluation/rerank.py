@@ -16,7 +16,8 @@ from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, ImageInputs, SplitRows, evaluation_mode
 from vsepp.evaluation.scores import BestLists, best_items, ranges
 from vsepp.features.caption_states import CaptionStates
-from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import Sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Reranker:
             vectors = []
             for part in ranges(len(rows.images), BATCH):
                 batch = images(rows.images[part]).map(lambda values: values.to(device))
-                values, lengths = model.image_vectors(*batch)
+                values, lengths = model.image_vectors(batch)
                 assert lengths is not None  # a run with a matcher has sets
                 vectors.append((values, lengths))
             states = []
@@ -87,7 +88,7 @@ class Reranker:
 
     def _scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
         """Logits of "match" of pairs, float32 `(n,)`, from the rows of both."""
-        lengths = self.captions.inside.sum(dim=1).cpu().numpy()[captions]
+        lengths = self.captions.mask.sum(dim=1).cpu().numpy()[captions]
         # Captions of similar length together, so that they need little padding.
         order = np.argsort(lengths, kind="stable")
         scores = np.empty(len(images), np.float32)
@@ -97,7 +98,7 @@ class Reranker:
                 pictures = self.images.take(self._put(images[rows]))
                 texts = self.captions.take(self._put(captions[rows]))
                 longest = lengths[rows].max()
-                texts = Sets(texts.values[:, :longest], texts.inside[:, :longest])
+                texts = Sets(texts.values[:, :longest], texts.mask[:, :longest])
                 scores[rows] = self.model.match(pictures, texts)[:, 1].float().cpu().numpy()
         return scores
 
@@ -108,4 +109,4 @@ class Reranker:
 def _stacked(parts: list[tuple[torch.Tensor, torch.Tensor]]) -> Sets:
     """Batches of sets with their lengths, joined to one and padded to the longest set."""
     values = pad_sequence([one for values, _ in parts for one in values], batch_first=True)
-    return Sets.of(values, torch.cat([lengths for _, lengths in parts]))
+    return Sets.from_lengths(values, torch.cat([lengths for _, lengths in parts]))

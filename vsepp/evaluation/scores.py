@@ -15,7 +15,7 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.truth import checked_captions, checked_ids
-from vsepp.similarity import namespace
+from vsepp.models.similarity import namespace
 
 # Scores of a matrix that are counted at once: they stay in the cache.
 _AT_ONCE = 1 << 20

@@ -19,7 +19,7 @@ from vsepp.features.crops import REGIONS, Images, fixed_boxes, sizes_of
 from vsepp.features.frozen import ENCODE_BATCH, check_size, encode_crops, finite, open_pass
 from vsepp.features.resumable_array import GrowingRows
 from vsepp.models.encoder import ImageEncoder
-from vsepp.models.inputs import ImageBatch
+from vsepp.models.sets import ImageBatch
 
 FILE = "features.npy"
 # Images between two points from which a killed step can continue; a multiple of the encoder's batch.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,31 +13,12 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, ModelSpec
 from vsepp.models.encoder import ImageEncoder, put_weights
-from vsepp.models.inputs import taken
-from vsepp.models.poolings.padding import padding_of
-from vsepp.similarity import scorer
+from vsepp.models.sets import ImageBatch, Sets, take_vectors
+from vsepp.models.similarity import scorer
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
 ENCODER_PREFIX, HEAD_PREFIX = "encoder.", "image_map."
-
-
-class Sets(NamedTuple):
-    """Sets of vectors on one device, and which of the vectors are not padding."""
-
-    values: torch.Tensor
-    """`(n, k, d)`."""
-    inside: torch.Tensor
-    """bool `(n, k)`."""
-
-    @classmethod
-    def of(cls, values: torch.Tensor, lengths: torch.Tensor) -> Sets:
-        """Make sets of values `(n, k, d)` and lengths int64 `(n,)` on the CPU."""
-        return cls(values, ~padding_of(values, lengths).squeeze(2))
-
-    def take(self, rows: torch.Tensor) -> Sets:
-        """The sets at some rows, int64 `(m,)`."""
-        return Sets(self.values[rows], self.inside[rows])
 
 
 class JointEmbedding(nn.Module):
@@ -88,36 +69,28 @@ class JointEmbedding(nn.Module):
             self.matcher = module.Matcher(spec.joint_dim, options.dim, self.matcher_options)
         self.encoder = encoder
 
-    def embed_images(
-        self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """f(i), Eq. 1.
-
-        Parameters
-        ----------
-        images, lengths, kept
-            As in an `ImageBatch`; features of any precision. In sets without lengths all vectors count.
+    def embed_images(self, images: ImageBatch) -> torch.Tensor:
+        """f(i), Eq. 1, of images whose features have any precision; in sets without lengths all vectors count.
 
         Returns
         -------
         torch.Tensor
             `(n, joint_dim)`. Not of unit length if `normalise_images` is false (VSE0).
         """
-        return self.pool_images(*self.image_vectors(images, lengths, kept))
+        return self.pool_images(*self.image_vectors(images))
 
-    def image_vectors(
-        self, images: torch.Tensor, lengths: torch.Tensor | None = None, kept: torch.Tensor | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The image head's output for images as `embed_images` takes them: `(n, D)`, or sets `(n, k, D)` with their lengths."""
-        features = images.float() if self.encoder is None else self.encoder(self.encoder.normalise(images))
+    def image_vectors(self, images: ImageBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """The image head's output: `(n, D)`, or sets `(n, k, D)` with their lengths."""
+        values, lengths = images.values, images.lengths
+        features = values.float() if self.encoder is None else self.encoder(self.encoder.normalise(values))
         if self.spec.normalise_features:
             features = l2_normalise(features)
         if self.image_pooling is None:
             return self.image_map(features), None
         if lengths is None:
             lengths = torch.full((len(features),), features.shape[1])
-        elif kept is not None:
-            features = taken(features, kept, lengths)
+        elif images.kept is not None:
+            features = take_vectors(features, images.kept, lengths)
         return self.image_map(features, lengths), lengths
 
     def pool_images(self, vectors: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:

@@ -12,8 +12,8 @@ from vsepp.base.manifest import require_intact
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import LISTS
+from vsepp.models.similarity import scorer
 from vsepp.reporting.records import Record
-from vsepp.similarity import scorer
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from vsepp.features.crops import CaptionCrops, Images, gather_crops, place_image
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape
 from vsepp.models.encoder import encoder_dim, load_encoder
-from vsepp.models.inputs import ImageBatch
+from vsepp.models.sets import ImageBatch
 from vsepp.training.size_augmentation import TrainCaptions, TrainInputs, thinned_captions, thinned_images
 
 

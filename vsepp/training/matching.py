@@ -9,7 +9,8 @@ import torch
 
 from vsepp.base.hashed import keys_of, uniform
 from vsepp.base.placement import upload
-from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import Sets
 
 # Which uniform numbers of a caption are used; crops and size augmentation take others.
 _CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION = 200, 201

@@ -18,7 +18,7 @@ from vsepp.base.spec import RunSpec
 from vsepp.data.tokens import PAD, SPECIAL, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.features.caption_states import CaptionStates
-from vsepp.models.inputs import ImageBatch, taken
+from vsepp.models.sets import ImageBatch, take_vectors
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 """Indices of training pairs `(n,)` and the epoch (from 0) → the model's input for their images; see `ImageInputs`."""
@@ -67,7 +67,11 @@ def thinned_images(
         there = np.arange(longest) < sizes[:, None]
         order, left = _in_front(_one_at_least(there & (draws >= dropped[:, None]), there, draws))
         kept, counts = upload(order, values.device), torch.from_numpy(left)
-        return ImageBatch(values, counts, kept) if cells else ImageBatch(taken(values, kept, counts), counts)
+        return (
+            ImageBatch(values, counts, kept)
+            if cells
+            else ImageBatch(take_vectors(values, kept, counts), counts)
+        )
 
     return thinned
 

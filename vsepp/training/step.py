@@ -15,8 +15,8 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import ADAM, Component, RunSpec
 from vsepp.evaluation.encode import required
 from vsepp.losses import Batch
-from vsepp.models.inputs import ImageBatch
-from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding, Sets
+from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding
+from vsepp.models.sets import ImageBatch, Sets
 from vsepp.training.distributed import ALONE, ProcessGroup
 from vsepp.training.matching import Draws, matching_loss
 
@@ -152,7 +152,7 @@ def train_step(
         if embedded_at_once and embedded_at_once < len(inputs.ids):
             images, captions = _embedded_in_parts(model, inputs, embedded_at_once)
         else:
-            vectors, image_lengths = model.image_vectors(*inputs.images)
+            vectors, image_lengths = model.image_vectors(inputs.images)
             images = model.pool_images(vectors, image_lengths)
             states = model.text(inputs.ids, inputs.lengths)
             captions = model.pool_captions(states, inputs.lengths)
@@ -162,7 +162,7 @@ def train_step(
     scores = model.scores(images, captions)
     value = total = loss(scores, inputs.batch)
     if inputs.draws is not None and image_lengths is not None:
-        sets = Sets.of(vectors, image_lengths), Sets.of(states, inputs.lengths)
+        sets = Sets.from_lengths(vectors, image_lengths), Sets.from_lengths(states, inputs.lengths)
         queries = inputs.batch.queries or inputs.pairs
         with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
             total = value + matching_loss(model, *sets, scores, inputs.draws, queries)
@@ -186,14 +186,14 @@ def _embedded_in_parts(
     arguments is on that device.
     """
 
-    def embedded(ids: torch.Tensor, lengths: torch.Tensor, *images: torch.Tensor) -> list[torch.Tensor]:
-        return [model.embed_images(*images), model.embed_captions(ids, lengths)]
+    def embedded(images: ImageBatch, ids: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+        return [model.embed_images(images), model.embed_captions(ids, lengths)]
 
     parts = []
     for start in range(0, len(inputs.ids), size):
         rows = slice(start, start + size)
-        of_part = inputs.ids[rows], inputs.lengths[rows], *inputs.images.part(rows)
-        parts.append(checkpoint(embedded, *of_part, use_reentrant=False))
+        pairs = inputs.images.part(rows), inputs.ids[rows], inputs.lengths[rows]
+        parts.append(checkpoint(embedded, *pairs, use_reentrant=False))
     images, captions = zip(*parts, strict=True)
     return torch.cat(images), torch.cat(captions)
 

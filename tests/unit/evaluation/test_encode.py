@@ -11,8 +11,8 @@ from vsepp.base.spec import Component
 from vsepp.data.tokens import Tokens
 from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
-from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import ImageBatch
 
 CPU = torch.device("cpu")
 SPEC = dataclasses.replace(
@@ -80,7 +80,7 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
     found = encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, CPU)
     assert asked == rows.images.tolist(), "each image once"
     with torch.no_grad():
-        images = [model.embed_images(features()[row][None])[0] for row in rows.images]
+        images = [model.embed_images(ImageBatch(features()[row][None]))[0] for row in rows.images]
         captions = [
             model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
             for row in rows.captions

@@ -30,7 +30,7 @@ EVERYWHERE = pytest.mark.parametrize("device", DEVICES, ids=["numpy", "torch"])
 def theirs(tmp_path_factory):
     """An installed package with a similarity of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        install(patch, tmp_path_factory.mktemp("theirs"), "vsepp.similarity", "manhattan", INSTALLED)
+        install(patch, tmp_path_factory.mktemp("theirs"), "vsepp.models.similarity", "manhattan", INSTALLED)
         yield
 
 
@@ -200,7 +200,7 @@ def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_a_similarity_that_is_no_number_is_refused(device, tmp_path, monkeypatch):
     source = "def score(images, captions, options=None):\n    return (images * captions).sum(-1) / images.sum(-1)\n"
-    install(monkeypatch, tmp_path, "vsepp.similarity", "ratio", source)
+    install(monkeypatch, tmp_path, "vsepp.models.similarity", "ratio", source)
     images, captions = np.float32([[1, 1], [0, 0]]), np.float32([[1, 1], [0, 0]])
     with pytest.raises(VseppError, match="similarity of some image and caption is NaN"):
         ranked(images, captions, np.arange(2), Component("ratio"), device)

@@ -27,6 +27,7 @@ from vsepp.evaluation.scores import ScoreMatrix, best_columns, best_items
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import ImageBatch
 
 IMAGES, CAPTIONS = tiny.SPLITS["test"], tiny.SPLITS["test"] * tiny.CAPTIONS_PER_IMAGE
 FUSION = Component("fusion", {"layers": 1, "heads": 2, "intermediate": 12, "k": 4})
@@ -81,7 +82,8 @@ def by_pairs(given):
     with torch.inference_mode():
         for i, image in enumerate(rows.images):
             batch = images(np.array([image]))
-            vectors, _ = model.image_vectors(batch.values[:, : batch.lengths[0]], batch.lengths)
+            alone = ImageBatch(batch.values[:, : batch.lengths[0]], batch.lengths)
+            vectors, _ = model.image_vectors(alone)
             for c, caption in enumerate(rows.captions):
                 ids, lengths = map(torch.from_numpy, captions.padded(np.array([caption])))
                 states = model.text(ids, lengths)

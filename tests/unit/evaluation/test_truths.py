@@ -18,7 +18,7 @@ from vsepp.evaluation.metric_list import METRICS
 from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks
 from vsepp.evaluation.scores import BestLists, ScoreMatrix, twice_above
 from vsepp.evaluation.truth import Positives, Truth, own_captions
-from vsepp.similarity import scorer
+from vsepp.models.similarity import scorer
 
 
 def naive(scores, truth):

@@ -13,6 +13,7 @@ from vsepp.base.spec import Component
 from vsepp.losses import Batch
 from vsepp.losses.goal import KNOWN, Options, loss
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import ImageBatch
 
 TRIPLETS = ("constant", "nca", "circle")
 PAIRS = ("constant", "linear", "sigmoid", "linear_ms", "sigmoid_ms")
@@ -172,7 +173,7 @@ def test_through_a_tower_weights_get_the_gradient_of_the_equations(head, text):
     drawn = torch.Generator().manual_seed(0)
     lengths, ids = torch.tensor([4, 2, 3, 4, 1]), torch.randint(0, 20, (5, 4), generator=drawn)
     regions = torch.randn(5, 4, 5, generator=drawn)
-    images, captions = model.embed_images(regions, lengths), model.embed_captions(ids, lengths)
+    images, captions = model.embed_images(ImageBatch(regions, lengths)), model.embed_captions(ids, lengths)
     weights = list(model.parameters())
     by_equations = naive(images, captions, options)
     surrogate = sum(

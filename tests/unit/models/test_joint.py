@@ -9,6 +9,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
+from vsepp.models.sets import ImageBatch
 
 SPEC = specs.MODEL
 ENCODER = specs.change(specs.ENCODER, name="resnet", architecture="mini/resnet_mini")
@@ -30,7 +31,7 @@ def lengths_of(embeddings):
 
 def test_both_sides_lie_on_the_unit_sphere_and_the_score_is_the_cosine():
     joint = model()
-    images, captions = joint.embed_images(features()), joint.embed_captions(IDS, LENGTHS)
+    images, captions = joint.embed_images(ImageBatch(features())), joint.embed_captions(IDS, LENGTHS)
     torch.testing.assert_close(lengths_of(images), torch.ones(3))
     torch.testing.assert_close(lengths_of(captions), torch.ones(2))
     cosine = torch.nn.functional.cosine_similarity(images[:, None], captions[None], dim=2)
@@ -41,19 +42,25 @@ def test_vse0_leaves_the_image_embedding_as_long_as_it_is():
     joint = model(normalise_images=False)
     f = features()
     expected = (f / f.norm(dim=1, keepdim=True)) @ joint.image_map.weight.T + joint.image_map.bias
-    assert_near(joint.embed_images(f), expected, 1e-5)
+    assert_near(joint.embed_images(ImageBatch(f)), expected, 1e-5)
     torch.testing.assert_close(lengths_of(joint.embed_captions(IDS, LENGTHS)), torch.ones(2))
 
 
 def test_without_normalise_features_their_length_matters():
-    assert_near(*(model(normalise_images=False).embed_images(k * features()) for k in (1, 9)), 1e-5)
+    assert_near(
+        *(model(normalise_images=False).embed_images(ImageBatch(k * features())) for k in (1, 9)), 1e-5
+    )
     plain = model(normalise_images=False, normalise_features=False)
-    assert_near(plain.embed_images(9 * features()), 9 * plain.embed_images(features()), 1e-5)
+    assert_near(
+        plain.embed_images(ImageBatch(9 * features())), 9 * plain.embed_images(ImageBatch(features())), 1e-5
+    )
 
 
 def test_absolute_values_are_taken_after_the_normalisation():
     signed, absolute = model(), model(absolute=True)
-    torch.testing.assert_close(absolute.embed_images(features()), signed.embed_images(features()).abs())
+    torch.testing.assert_close(
+        absolute.embed_images(ImageBatch(features())), signed.embed_images(ImageBatch(features())).abs()
+    )
     captions = signed.embed_captions(IDS, LENGTHS)
     assert (captions < 0).any()
     torch.testing.assert_close(absolute.embed_captions(IDS, LENGTHS), captions.abs())
@@ -96,7 +103,7 @@ def test_an_encoder_in_the_model_sees_normalised_crops():
     )
     pixels = (crops.permute(0, 3, 1, 2) / 255 - 0.5) / 0.25
     expected = l2_normalise(joint.image_map(l2_normalise(encoder.network(pixels))))
-    assert_near(joint.embed_images(crops), expected, 1e-5)
+    assert_near(joint.embed_images(ImageBatch(crops)), expected, 1e-5)
 
 
 @pytest.mark.parametrize("text", ["gru", "mean_of_words"])
@@ -106,12 +113,14 @@ def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, mo
     joint = model(text=spec.text)
     before = {key: value.clone() for key, value in joint.state_dict().items()}
     optimiser = torch.optim.SGD(joint.parameters(), lr=0.1)
-    (-joint.scores(joint.embed_images(features(2)), joint.embed_captions(IDS, LENGTHS)).trace()).backward()
+    (
+        -joint.scores(joint.embed_images(ImageBatch(features(2))), joint.embed_captions(IDS, LENGTHS)).trace()
+    ).backward()
     optimiser.step()
     assert not any(torch.equal(value, before[key]) for key, value in joint.state_dict().items())
     save_file(joint.state_dict(), tmp_path / "model.safetensors")
     read = load_joint(spec, tmp_path / "model.safetensors", 8)
-    assert torch.equal(read.embed_images(features()), joint.embed_images(features()))
+    assert torch.equal(read.embed_images(ImageBatch(features())), joint.embed_images(ImageBatch(features())))
     assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
     with pytest.raises(
         VseppError, match=r"model.safetensors: .*size mismatch for text\.\S*weight.*\[8, [46]\].*\[9, [46]\]"

@@ -13,6 +13,7 @@ from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.heads.regions import ImageHead, Options
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import ImageBatch
 from vsepp.models.text import bigru
 
 LENGTHS = torch.tensor([4, 1, 3])
@@ -91,13 +92,13 @@ def test_a_joint_embedding_pools_images_and_captions():
         "text",
         "caption_pooling",
     }
-    images = model.embed_images(regions(), LENGTHS)
+    images = model.embed_images(ImageBatch(regions(), LENGTHS))
     ids = torch.randint(0, 20, (3, 4), generator=torch.Generator().manual_seed(0))
     captions = model.embed_captions(ids, LENGTHS)
     for row, length in enumerate(LENGTHS.tolist()):
         one = slice(row, row + 1)
         torch.testing.assert_close(
-            images[one], model.embed_images(regions()[one, :length]), rtol=0, atol=1e-6
+            images[one], model.embed_images(ImageBatch(regions()[one, :length])), rtol=0, atol=1e-6
         )
         alone = model.embed_captions(ids[one, :length], LENGTHS[one])
         torch.testing.assert_close(captions[one], alone, rtol=0, atol=1e-6)

@@ -75,9 +75,9 @@ def test_an_encoder_in_the_model_drops_the_cells_that_a_frozen_one_drops(corpus,
     sets = load_training_data(frozen, folders, tiny.CPU).train_inputs(pairs, 1)
     assert 1 <= sets.lengths.min() < sets.lengths.max()
     with torch.no_grad():
-        found = model.embed_images(*data.train_inputs(pairs, 1))
+        found = model.embed_images(data.train_inputs(pairs, 1))
         model.encoder = None
-        assert_near(found, model.embed_images(*sets), 1e-3)  # of 16 bits
+        assert_near(found, model.embed_images(sets), 1e-3)  # of 16 bits
 
 
 @pytest.mark.parametrize(

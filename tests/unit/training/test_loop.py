@@ -18,8 +18,8 @@ from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.run import encode_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
-from vsepp.models.inputs import ImageBatch
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import ImageBatch
 from vsepp.models.text import gru
 
 LEGACY_BN = tiny.change(tiny.LEGACY, encoder=tiny.ENCODERS["resnet"])
@@ -52,7 +52,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
         ids, lengths = data.captions.padded(data.pairs[pairs])
-        images = model.embed_images(torch.from_numpy(features[data.image_rows[pairs]]))
+        images = model.embed_images(ImageBatch(torch.from_numpy(features[data.image_rows[pairs]])))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
         adam.zero_grad()

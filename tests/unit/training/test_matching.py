@@ -13,7 +13,8 @@ from torch.nn.functional import cross_entropy
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.models.joint import JointEmbedding, Sets
+from vsepp.models.joint import JointEmbedding
+from vsepp.models.sets import Sets
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
@@ -89,8 +90,8 @@ def test_the_numbers_that_decide_depend_on_crop_seed_epoch_and_caption_alone():
 def test_the_loss_is_the_mean_over_pairs_and_drawn_ones_and_scores_get_no_gradient(queries):
     torch.manual_seed(0)
     model = JointEmbedding(RUN.model, 5, 9).eval()
-    images = Sets.of(torch.randn(6, 4, 10), torch.tensor([4, 1, 2, 3, 4, 2]))
-    captions = Sets.of(torch.randn(6, 5, 10), torch.tensor([5, 2, 3, 4, 2, 5]))
+    images = Sets.from_lengths(torch.randn(6, 4, 10), torch.tensor([4, 1, 2, 3, 4, 2]))
+    captions = Sets.from_lengths(torch.randn(6, 5, 10), torch.tensor([5, 2, 3, 4, 2, 5]))
     scores = random(6, 6).requires_grad_()
     draws = Draws.of(np.array([0, 1, 1, 2, 3, 4]), np.arange(6), 0, 0, tiny.CPU)
     loss = matching_loss(model, images, captions, scores, draws, queries)
@@ -112,7 +113,7 @@ def test_the_loss_is_the_mean_over_pairs_and_drawn_ones_and_scores_get_no_gradie
 def test_pairs_of_one_image_are_matched_without_negatives():
     torch.manual_seed(0)
     model = JointEmbedding(RUN.model, 5, 9).eval()
-    images, captions = (Sets.of(torch.randn(3, 2, 10), torch.full((3,), 2)) for _ in range(2))
+    images, captions = (Sets.from_lengths(torch.randn(3, 2, 10), torch.full((3,), 2)) for _ in range(2))
     draws = Draws.of(np.zeros(3, np.int64), np.arange(3), 0, 0, tiny.CPU)
     loss = matching_loss(model, images, captions, random(3, 3), draws, 3)
     expected = cross_entropy(model.match(images, captions), torch.ones(3, dtype=torch.int64))
@@ -143,9 +144,9 @@ def trained(run, data, epochs):
         ):
             inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU)
             with torch.no_grad():
-                vectors, lengths = model.image_vectors(*inputs.images)
+                vectors, lengths = model.image_vectors(inputs.images)
                 states = model.text(inputs.ids, inputs.lengths)
-                sets = Sets.of(vectors, lengths), Sets.of(states, inputs.lengths)
+                sets = Sets.from_lengths(vectors, lengths), Sets.from_lengths(states, inputs.lengths)
                 equal = torch.zeros(inputs.pairs, inputs.pairs)
                 found.append(
                     matching_loss(model, *sets, equal, inputs.draws, inputs.pairs) / inputs.pairs / 2

@@ -19,6 +19,7 @@ from vsepp.evaluation.encode import eval_images
 from vsepp.evaluation.run import encode_run
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import load_joint
+from vsepp.models.sets import ImageBatch
 from vsepp.training.data import load_training_data
 
 MEAN = Component("mean")
@@ -66,7 +67,7 @@ def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path
     alone = CachedFeatures.open(sets).rows(np.array([0]))
     padded = torch.cat([alone.values, torch.zeros(1, 9, alone.values.shape[2])], dim=1)
     torch.testing.assert_close(
-        model.embed_images(*alone), model.embed_images(padded, alone.lengths), rtol=0, atol=1e-6
+        model.embed_images(alone), model.embed_images(ImageBatch(padded, alone.lengths)), rtol=0, atol=1e-6
     )
 
 

@@ -12,6 +12,7 @@ from vsepp.base.spec import RunSpec, from_json, to_json
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
+from vsepp.models.sets import ImageBatch
 from vsepp.training.batches import epoch_batches
 from vsepp.training.data import load_training_data
 from vsepp.training.epoch import step_inputs
@@ -44,7 +45,7 @@ def test_an_encoder_that_is_trained_keeps_channels_last(precision):
     model = JointEmbedding(tiny.MODEL, encoder.dim, 9, encoder)
     images = torch.zeros(4, tiny.CROP, tiny.CROP, 3, dtype=torch.uint8)
     with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
-        model.embed_images(images).sum().backward()
+        model.embed_images(ImageBatch(images)).sum().backward()
     kernel = next(p for p in encoder.parameters() if p.dim() == 4 and min(p.shape[1:]) > 1)
     assert kernel.is_contiguous(memory_format=torch.channels_last)
     assert kernel.grad.dtype == torch.float32

@@ -16,7 +16,7 @@ from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.features.caption_states import CaptionStates
-from vsepp.models.inputs import ImageBatch
+from vsepp.models.sets import ImageBatch
 from vsepp.training.size_augmentation import thinned_captions, thinned_images
 
 IMAGES, VECTORS, WORDS = 2_000, 36, 500

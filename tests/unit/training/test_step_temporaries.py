@@ -9,8 +9,8 @@ from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.base.spec import Component
-from vsepp.similarity import scorer
-from vsepp.similarity.order_violation import TILE_ON_CPU
+from vsepp.models.similarity import scorer
+from vsepp.models.similarity.order_violation import TILE_ON_CPU
 
 PAIRS, QUERIES, DIM = 512, 128, 256
 SCORES = 4 * PAIRS * PAIRS

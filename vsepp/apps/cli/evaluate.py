@@ -165,8 +165,8 @@ def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
 
 def _fetched(given: argparse.Namespace, name: str) -> Path:
     """Path of a raw file, which is fetched if it is not here."""
+    from vsepp.data import download
     from vsepp.pipeline.plan import raw_file
-    from vsepp.sources import download
 
     plan = plan_of(given)
     source = raw_file(plan.parameters, name)

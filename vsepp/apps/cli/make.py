@@ -51,7 +51,7 @@ def _table(given: argparse.Namespace) -> Table:
 
 def fetch(given: argparse.Namespace) -> None:
     """Fetch one file."""
-    from vsepp.sources import download
+    from vsepp.data import download
 
     table = _table(given)
     if given.name not in table.files:

@@ -10,7 +10,7 @@ from torch import nn
 
 from vsepp.base.spec import ModelSpec
 from vsepp.models.heads import linear
-from vsepp.models.poolings.padding import padding_of
+from vsepp.models.sets import padding_of
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BATCH_STATISTICS = True

@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from vsepp.base.declared import Count, PositiveFloat
 from vsepp.base.placement import upload
-from vsepp.models.poolings.padding import padding_of
+from vsepp.models.sets import padding_of
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 BASE = 10_000.0

@@ -9,7 +9,7 @@ from torch import nn
 
 from vsepp.base.declared import Count
 from vsepp.base.placement import upload
-from vsepp.models.poolings.padding import padding_of
+from vsepp.models.sets import padding_of
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from vsepp.models.poolings.padding import Plain, padding_of
+from vsepp.models.sets import Plain, padding_of
 
 CITATION = "Chen et al., 2021: Learning the best pooling strategy for visual semantic embedding"
 

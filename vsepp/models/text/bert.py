@@ -20,8 +20,8 @@ from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.data.wordpieces import minilm_file
 from vsepp.models.encoder import put_weights
-from vsepp.models.poolings.padding import padding_of
 from vsepp.models.pretrained import check_sum, read_state
+from vsepp.models.sets import padding_of
 from vsepp.models.transformer import EPSILON, Layer, initialise
 
 CITATION = "Devlin, Chang, Lee and Toutanova, 2019: BERT: Pre-training of deep bidirectional transformers for language understanding"

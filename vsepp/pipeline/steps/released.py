@@ -11,7 +11,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Convert a checkpoint that the authors released."""
-    from vsepp.released.convert import import_released
+    from vsepp.models.released import import_released
 
     return import_released(inputs["checkpoint"], inputs["vocabulary"], spec, out)
 
@@ -28,7 +28,7 @@ STEP = Step(
     run,
     phase="models",
     folder="results/{preset}/{variant}/runs/{name}",
-    modules=lambda spec: ["vsepp.released.convert"],
+    modules=lambda spec: ["vsepp.models.released"],
     components=components,
     name=lambda spec, label: spec.seeded_id,
     files=lambda spec: ["model.safetensors", "config.json", "vocabulary.json"],

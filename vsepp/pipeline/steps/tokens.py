@@ -16,7 +16,7 @@ def run(spec: VocabularySpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     if not _is_released(spec):
         return make_tokens(spec, inputs["captions"].parent, out, pieces=inputs.get("pieces"))
-    from vsepp.released.convert import read_vocabulary
+    from vsepp.models.released import read_vocabulary
 
     return make_tokens(spec, inputs["captions"].parent, out, vocabulary=read_vocabulary(inputs["vocabulary"]))
 
@@ -27,7 +27,7 @@ def _is_released(spec: VocabularySpec) -> bool:
 
 def modules(spec: VocabularySpec) -> Sequence[str]:
     """What counts and encodes, and what reads the vocabulary of a released model."""
-    return ["vsepp.data.captions", *(["vsepp.released.convert"] if _is_released(spec) else [])]
+    return ["vsepp.data.captions", *(["vsepp.models.released"] if _is_released(spec) else [])]
 
 
 def name(spec: VocabularySpec, label: str) -> str:

@@ -18,8 +18,8 @@ from processes import wait_until
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import SourceSpec
-from vsepp.sources import transfer
-from vsepp.sources.download import fetch
+from vsepp.data import transfer
+from vsepp.data.download import fetch
 
 SLICE = 1 << 18  # what the client reads at once
 

@@ -25,7 +25,8 @@ from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint, read_weights
-from vsepp.released.convert import Checkpoint, import_released, our_state, read_words
+from vsepp.models.released import Checkpoint, import_released, our_state, read_words
+from vsepp.models.sets import ImageBatch
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
 WORD_DIM, DIM, FEATURE, SIDE = 4, 6, 128, 24
@@ -156,7 +157,7 @@ def test_a_model_of_precomputed_features_embeds_as_the_authors_do(tmp_path, word
     no_imgnorm, use_abs = flags.get("no_imgnorm", False), flags.get("use_abs", False)
     with torch.no_grad():
         expected = authors_images(features, image_state(), no_imgnorm, use_abs)
-        assert_near(model.embed_images(features), expected, 1e-5)
+        assert_near(model.embed_images(ImageBatch(features)), expected, 1e-5)
         assert_near(our_captions(model), authors_captions(CAPTIONS, text_state(), use_abs), 1e-5)
 
 
@@ -186,7 +187,7 @@ def test_a_fine_tuned_model_brings_its_cnn(tmp_path, words):
     with torch.no_grad():
         features = cnn((crops.permute(0, 3, 1, 2) / 255 - mean) / std)
         expected = authors_images(features, state, no_imgnorm=False, use_abs=False)
-        assert_near(model.embed_images(crops), expected, 1e-4)
+        assert_near(model.embed_images(ImageBatch(crops)), expected, 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from vsepp.base.errors import VseppError
 from vsepp.base.manifest import read_sidecar
 from vsepp.base.publish import state_folder
 from vsepp.base.spec import SourceSpec
-from vsepp.sources.sums import ExpectedSum, describe, expected_sum, fault_of, write_facts
-from vsepp.sources.transfer import Partial, Refused
+from vsepp.data.sums import ExpectedSum, describe, expected_sum, fault_of, write_facts
+from vsepp.data.transfer import Partial, Refused
 
 log = logging.getLogger("vsepp")
 

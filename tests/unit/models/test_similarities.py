@@ -10,7 +10,7 @@ from installed import install
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.similarity import order_violation, scorer
+from vsepp.models.similarity import order_violation, scorer
 
 DOT, SQUARED, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 ALL = pytest.mark.parametrize("similarity", [DOT, SQUARED, ROOT], ids=["dot", "squared", "root"])
@@ -39,7 +39,7 @@ def test_arrays_and_tensors_score_as_a_naive_loop_does(similarity, monkeypatch):
     images, captions = (side.detach().numpy() for side in embeddings(5, 4, 6))
     expected = naive(images, captions, similarity)
     for elements in (1, 50, 1 << 22):
-        monkeypatch.setattr("vsepp.similarity._ELEMENTS", elements)
+        monkeypatch.setattr("vsepp.models.similarity._ELEMENTS", elements)
         found = scorer(similarity)(images, captions)
         assert isinstance(found, np.ndarray)
         assert_near(found, expected, 1e-12)
@@ -91,7 +91,7 @@ def test_a_similarity_of_another_package_needs_a_score_alone(monkeypatch, tmp_pa
         def score(images, captions, options):
             return -abs(images - captions).sum(-1)
     """
-    install(monkeypatch, tmp_path, "vsepp.similarity", "taxicab", source)
+    install(monkeypatch, tmp_path, "vsepp.models.similarity", "taxicab", source)
     images, captions = embeddings(5, 4, 6)
     expected, found = -torch.cdist(images, captions, p=1), scorer(Component("taxicab"))(images, captions)
     torch.testing.assert_close(found, expected)

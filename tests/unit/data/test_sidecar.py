@@ -6,7 +6,7 @@ import os
 from vsepp.base.digests import file_digest
 from vsepp.base.manifest import artefact_digest, sidecar_path
 from vsepp.base.spec import SourceSpec
-from vsepp.sources.download import fetch
+from vsepp.data.download import fetch
 
 
 def test_the_noted_sum_is_the_digest_of_a_file_of_that_time_and_size(tmp_path):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vsepp.similarity import namespace
+from vsepp.models.similarity import namespace
 
 CITATION = "Vendrov et al., Order-Embeddings of Images and Language, ICLR 2016"
 
@@ -38,7 +38,7 @@ def matrix(images: Any, captions: Any, options: Options) -> Any:
 
     No temporary of n×m×d elements is made. The slope of the root is infinite at 0; the gradient there is set to 0.
     """
-    from vsepp.similarity.order_violation import OrderViolation
+    from vsepp.models.similarity.order_violation import OrderViolation
 
     xp = namespace(images)
     squared = OrderViolation.apply(images, captions)

@@ -23,7 +23,7 @@ from legacy_files import (
 )
 
 from vsepp.base.errors import VseppError
-from vsepp.released.convert import read_checkpoint, read_words
+from vsepp.models.released import read_checkpoint, read_words
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "a", "café", "\u4e2d"]
 

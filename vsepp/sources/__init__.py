@@ -1,1 +1,0 @@
-"""Downloads: complete and verified, or not there at all."""
