@@ -9,6 +9,23 @@ import numpy as np
 
 _GOLDEN = 0x9E3779B97F4A7C15
 
+# Which uniform numbers of a caption decide what: none decides two things. A number here, once released, never changes.
+CROP_TOP, CROP_LEFT, CROP_FLIP = 0, 1, 2
+CROP_SHAPES = range(3, 23)
+"""Area and aspect ratio of each attempt at a resized crop."""
+DROPPED_SHARE = 100
+"""Share of an image's vectors that are left out."""
+NEGATIVE_CAPTION, NEGATIVE_IMAGE = 200, 201
+"""The matcher's negatives of the caption's image and of the caption."""
+DROPPED_VECTORS = range(1_000, 10_000)
+"""Whether a vector of the image is left out, by its position; the next three: of a word of the caption."""
+CHANGED_WORDS = range(10_000, 20_000)
+"""Whether a word is left out, masked or replaced."""
+WORDS_FATES = range(20_000, 30_000)
+"""Which of the three."""
+OTHER_WORDS = range(30_000, 40_000)
+"""The word that replaces it."""
+
 
 def keys_of(caption_ids: np.ndarray, draw: int, epoch: int) -> np.ndarray:
     """One 64-bit key per caption, uint64 `(n,)`, from its id, the seed `draw` and the epoch."""

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.hashed import CROP_FLIP, CROP_LEFT, CROP_SHAPES, CROP_TOP, keys_of, uniform
 from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
 from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
@@ -33,9 +33,6 @@ REGIONS = 10
 SCALE = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
-
-# Which uniform number of a caption is used for what.
-_TOP, _LEFT, _FLIP, _FIRST_ATTEMPT = 0, 1, 2, 3
 
 # Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
 # launches and uploads.
@@ -143,7 +140,7 @@ def crop_boxes(
     keys = keys_of(caption_ids, draw, epoch)
     room = _room(crop, sizes)
     # Uniform on 0 ... room, both included.
-    shares = np.stack([uniform(keys, _TOP), uniform(keys, _LEFT)], axis=1)
+    shares = np.stack([uniform(keys, CROP_TOP), uniform(keys, CROP_LEFT)], axis=1)
     if crop.random == "resized_crop":
         shapes, drawn = _resized_shapes(keys, sizes)
         room = sizes - shapes
@@ -151,7 +148,7 @@ def crop_boxes(
     else:
         shapes = np.full_like(sizes, crop.size)
         starts = (shares * (room + 1)).astype(np.int64)
-    flips = uniform(keys, _FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
+    flips = uniform(keys, CROP_FLIP) < 0.5 if crop.flip else np.zeros(len(keys), bool)
     return np.concatenate([starts, shapes], axis=1), flips
 
 
@@ -201,9 +198,7 @@ def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np
 
     The first of ten attempts that fits, else the largest crop at the centre with an aspect in the drawn range.
     """
-    draws = np.stack([uniform(keys, _FIRST_ATTEMPT + k) for k in range(2 * ATTEMPTS)]).reshape(
-        ATTEMPTS, 2, -1
-    )
+    draws = np.stack([uniform(keys, number) for number in CROP_SHAPES]).reshape(ATTEMPTS, 2, -1)
     area = sizes.prod(axis=1) * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
     aspect = np.exp(np.log(ASPECT[0]) + draws[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
     shapes = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], axis=-1)).astype(np.int64)

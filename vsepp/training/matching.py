@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.hashed import NEGATIVE_CAPTION, NEGATIVE_IMAGE, keys_of, uniform
 from vsepp.base.placement import upload
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import Sets
 
-# Which uniform numbers of a caption are used; crops and size augmentation take others.
-_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION = 200, 201
 FLOOR = 1e-5
 """Added to each probability, so that every candidate can be drawn."""
 
@@ -38,7 +36,7 @@ class Draws:
     ) -> Draws:
         """Make the draws of pairs from their images' rows and their captions' ids, `(n,)` each."""
         keys = keys_of(caption_ids, draw, epoch)
-        numbers = (uniform(keys, which) for which in (_CAPTION_OF_IMAGE, _IMAGE_OF_CAPTION))
+        numbers = (uniform(keys, which) for which in (NEGATIVE_CAPTION, NEGATIVE_IMAGE))
         return cls(*(upload(values, device) for values in (image_rows, *numbers)))
 
 

@@ -12,7 +12,15 @@ import torch
 
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
-from vsepp.base.hashed import keys_of, uniform
+from vsepp.base.hashed import (
+    CHANGED_WORDS,
+    DROPPED_SHARE,
+    DROPPED_VECTORS,
+    OTHER_WORDS,
+    WORDS_FATES,
+    keys_of,
+    uniform,
+)
 from vsepp.base.placement import upload
 from vsepp.base.spec import RunSpec
 from vsepp.data.tokens import PAD, SPECIAL, Tokens
@@ -25,8 +33,6 @@ TrainInputs = Callable[[np.ndarray, int], ImageBatch]
 TrainCaptions = Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
 """The same pairs and epoch → token ids int64 `(n, longest)` of their captions, or states of the tokens; and lengths int64 `(n,)`."""
 
-# Which uniform number of a caption is used for what; crops take the first ones.
-_OF_IMAGE, _FIRST_VECTOR, _FIRST_WORD, _FIRST_FATE, _FIRST_OTHER = 100, 1_000, 10_000, 20_000, 30_000
 # Bound of an image's uniform number, in VSE∞'s code: up to it, none of the image's cells are dropped.
 _NONE_UP_TO = 0.2
 # Shares of the changed words that are masked, and that are replaced by another word; the rest are left out.
@@ -61,9 +67,9 @@ def thinned_images(
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
         dropped = np.full(len(values), share)
         if by == "image":
-            of_image = uniform(keys, _OF_IMAGE)
+            of_image = uniform(keys, DROPPED_SHARE)
             dropped = np.where(of_image > _NONE_UP_TO, share * of_image, 0.0)
-        draws = _uniforms(keys, _FIRST_VECTOR, longest)
+        draws = _uniforms(keys, DROPPED_VECTORS[:longest])
         there = np.arange(longest) < sizes[:, None]
         order, left = _in_front(_one_at_least(there & (draws >= dropped[:, None]), there, draws))
         kept, counts = upload(order, values.device), torch.from_numpy(left)
@@ -124,10 +130,10 @@ def thinned_captions(
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
         # The pieces of a word share its draws.
         word_of = np.cumsum(~vocabulary.continued[ids], axis=1) - 1
-        draws = np.take_along_axis(_uniforms(keys, _FIRST_WORD, ids.shape[1]), word_of, axis=1)
+        draws = np.take_along_axis(_uniforms(keys, CHANGED_WORDS[: ids.shape[1]]), word_of, axis=1)
         deleted = word & (draws < share)
         if by == "mask":
-            fate, other = (_uniforms(keys, first, ids.shape[1]) for first in (_FIRST_FATE, _FIRST_OTHER))
+            fate, other = (_uniforms(keys, numbers[: ids.shape[1]]) for numbers in (WORDS_FATES, OTHER_WORDS))
             fate = np.take_along_axis(fate, word_of, axis=1)
             drawn = np.where(fate < MASKED, hidden, _replacing(other, vocabulary))  # type: ignore[arg-type]  # is there
             ids = np.where(deleted & (fate < MASKED + REPLACED), drawn, ids)
@@ -149,9 +155,9 @@ def _replacing(uniforms: np.ndarray, vocabulary: Vocabulary) -> np.ndarray:
     return first + (uniforms * (len(vocabulary) - first - last)).astype(np.int64)
 
 
-def _uniforms(keys: np.ndarray, first: int, count: int) -> np.ndarray:
-    """Uniform numbers `first`, `first` + 1, … of every key: float64 `(n, count)`."""
-    return np.stack([uniform(keys, first + k) for k in range(count)], axis=1)
+def _uniforms(keys: np.ndarray, numbers: range) -> np.ndarray:
+    """Some uniform numbers of every key: float64 `(n, len(numbers))`."""
+    return np.stack([uniform(keys, number) for number in numbers], axis=1)
 
 
 def _one_at_least(kept: np.ndarray, there: np.ndarray, draws: np.ndarray) -> np.ndarray:
