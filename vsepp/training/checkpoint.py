@@ -32,7 +32,6 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
         self.written = ""
         """Where in the training the last checkpoint is, in words; empty if there is none."""
-        self._folder = folder
         self._file = folder / FILE
         self._interval = interval
         self._last = time.monotonic()
@@ -64,15 +63,13 @@ class Checkpoints:
         self._last = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
-        """Read the checkpoint; `None` if there is none. Half-written files are removed.
+        """Read the checkpoint; `None` if there is none.
 
         Raises
         ------
         VseppError
             If it is damaged.
         """
-        for partial in self._folder.glob(".*"):  # ours, and temporary files of safetensors
-            partial.unlink()
         if not self._file.is_file():
             return None
         try:
