@@ -26,8 +26,8 @@ from vsepp.base.places import beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_interval
+from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.models.joint import read_weights
 from vsepp.reporting.records import Ranked, image_values
 from vsepp.reporting.studies import read_results
 from vsepp.retrieval import (
@@ -112,7 +112,7 @@ def _halve(folder: Path) -> None:
     # Halves reach 65,504 and keep eleven bits: trained weights lie far within.
     state = {
         name: values.half() if values.is_floating_point() else values
-        for name, values in read_weights(path).items()
+        for name, values in weights.read(path).items()
     }
     save_file(state, path)
     outputs = {**manifest["outputs"], WEIGHTS: file_digest(path)}

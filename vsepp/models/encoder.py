@@ -7,8 +7,6 @@ imported on demand, so that torchvision is loaded only if one of its networks is
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -18,7 +16,9 @@ from torch import nn
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
+from vsepp.base.files import reading
 from vsepp.base.spec import EncoderSpec
+from vsepp.models import weights
 
 WEIGHTS = "encoder.safetensors"
 DESCRIPTION = "encoder.json"
@@ -173,27 +173,19 @@ def load_encoder(spec: EncoderSpec, folder: Path, *, grid: bool = False) -> Imag
     Raises
     ------
     VseppError
-        If the folder is incomplete or holds another network than the spec names.
+        If the weights are missing or damaged, or are another network's than the spec's.
     """
-    from safetensors.torch import load_file
-
-    path = _file(spec, folder, WEIGHTS)
+    path = folder / WEIGHTS
     encoder = build_encoder(spec, grid=grid)
-    load_state(encoder, load_file(path), path)
+    load_state(encoder, weights.read(path), path)
     return encoder
 
 
-def encoder_dim(spec: EncoderSpec, folder: Path) -> int:
-    """D_φ of an encoder that `save_encoder` wrote, without reading its weights."""
-    return json.loads(_file(spec, folder, DESCRIPTION).read_text(encoding="utf-8"))["dim"]
-
-
-def _file(spec: EncoderSpec, folder: Path, name: str) -> Path:
-    """A file in an encoder's folder; VseppError if it is not there."""
-    path = folder / name
-    if not path.is_file():
-        raise VseppError(f"{path}: missing; run the step that makes encoder {spec.name!r} again")
-    return path
+def encoder_dim(folder: Path) -> int:
+    """D_φ of an encoder that `save_encoder` wrote, without reading its weights; VseppError if its description is missing or damaged."""
+    path = folder / DESCRIPTION
+    with reading(path, f"an encoder's description; delete {folder}, and run the step that makes it again"):
+        return int(json.loads(path.read_text(encoding="utf-8"))["dim"])
 
 
 def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
@@ -210,19 +202,4 @@ def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: ob
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
     own = encoder.network.state_dict()
     state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
-    put_weights(encoder.network, state, f"{source}: not the weights of {encoder.spec.architecture!r}")
-
-
-def put_weights(module: nn.Module, state: Mapping[str, torch.Tensor], refusal: str) -> None:
-    """Load weights into a module.
-
-    Raises
-    ------
-    VseppError
-        `refusal`, and the parameters that are missing, unknown or of another shape.
-    """
-    try:
-        module.load_state_dict(state)
-    except RuntimeError as error:
-        problems = "; ".join(line.strip() for line in str(error).splitlines()[1:])
-        raise VseppError(f"{refusal}: {textwrap.shorten(problems, 600, placeholder=' and more')}") from error
+    weights.put(encoder.network, state, source, repr(encoder.spec.architecture))

@@ -12,7 +12,8 @@ from torch import nn
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, ModelSpec
-from vsepp.models.encoder import ImageEncoder, put_weights
+from vsepp.models import weights
+from vsepp.models.encoder import ImageEncoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors
 from vsepp.models.similarity import scorer
 
@@ -149,7 +150,7 @@ class JointEmbedding(nn.Module):
             own = self.state_dict()
             state = {key: value for key, value in own.items() if key.startswith(ENCODER_PREFIX)} | state
         advice = "train the run that they come from again, or start from another"
-        put_weights(self, state, f"{source}: not the weights of this model ({advice})")
+        weights.put(self, state, source, f"this model ({advice})")
 
 
 def _pooling(pooling: Component | None) -> nn.Module | None:
@@ -163,7 +164,7 @@ def _head(spec: ModelSpec) -> ModuleType:
 
 
 def load_joint(
-    spec: ModelSpec, weights: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
+    spec: ModelSpec, path: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
 ) -> JointEmbedding:
     """Load a trained model; its weights give D_φ.
 
@@ -171,7 +172,7 @@ def load_joint(
     ----------
     spec
         The model's part of the run's spec.
-    weights
+    path
         `model.safetensors` of a run.
     vocabulary_size
         Number of words that the model was trained with, special tokens included; `vocabulary.json` beside the weights lists them.
@@ -183,40 +184,21 @@ def load_joint(
     VseppError
         If the file is missing or holds another model.
     """
-    state = read_weights(weights)
+    state = weights.read(path)
     of_head = {key.removeprefix(HEAD_PREFIX): state[key] for key in state if key.startswith(HEAD_PREFIX)}
     try:
         feature_dim = _head(spec).ImageHead.feature_dim(of_head)
     except KeyError as error:
         name = f"{HEAD_PREFIX}{error.args[0]}"
-        raise VseppError(f"{weights}: holds no {name}, so it is not a joint embedding of vsepp") from None
+        raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None
     model = JointEmbedding(spec, feature_dim, vocabulary_size, encoder)
-    model.load_weights(state, weights)
+    model.load_weights(state, path)
     return model.eval()
 
 
-def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    """Tensors of a safetensors file.
-
-    Raises
-    ------
-    VseppError
-        If the file is missing or damaged.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        raise VseppError(f"{path}: missing; run the training that makes it")
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise VseppError(f"{path}: damaged ({error}); delete it and run the training again") from error
-
-
 def holds_encoder(path: Path) -> bool:
-    """Whether a run's weights include an image encoder's. Errors as in `read_weights`."""
-    return any(name.startswith(ENCODER_PREFIX) for name in read_weights(path))
+    """Whether a run's weights include an image encoder's. Errors as in `vsepp.models.weights.read`."""
+    return any(name.startswith(ENCODER_PREFIX) for name in weights.read(path))
 
 
 def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:

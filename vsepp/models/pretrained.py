@@ -6,15 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from vsepp.base import components
 from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EncoderSpec
+from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state, save_encoder
 
-_FILES = (".pth", ".pt", ".bin", ".safetensors")
 # Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
 _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
@@ -67,7 +65,7 @@ def _from_file(spec: EncoderSpec, name: str, file: Path | None) -> ImageEncoder:
             f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where "
             "it lies"
         )
-    state = read_state(file)
+    state = weights.read(file)
     for promised in dict.fromkeys((Path(name).name, file.name)):
         check_sum(file, promised)
     encoder = build_encoder(spec)
@@ -92,26 +90,3 @@ def check_sum(file: Path, name: str) -> None:
             f"{file}: its SHA-256 is {digest}, expected one that starts with {promised[1]}, as the name {name} "
             "says; it is damaged or a different file: fetch it again. If the digits are not a checksum, rename it"
         )
-
-
-def read_state(path: Path) -> dict[str, torch.Tensor]:
-    """Read a state dict from a .safetensors file, or from a .pth, .pt or .bin file without executing any pickle."""
-    if not path.is_file():
-        raise VseppError(f"{path}: no such file of weights; fetch it, or give its path")
-    if path.suffix not in _FILES:
-        raise VseppError(f"{path}: cannot tell what it holds; expected a name ending in {', '.join(_FILES)}")
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file
-
-            return load_file(path)
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch and safetensors raise whatever the bytes make of themselves
-        raise VseppError(f"{path}: not a readable file of weights: {error}") from error
-    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
-        content = sorted(map(str, state))[:8] if isinstance(state, dict) else type(state).__name__
-        raise VseppError(
-            f"{path}: expected a state dict (parameter name → tensor), got {content}; "
-            "save model.state_dict() alone"
-        )
-    return state

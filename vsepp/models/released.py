@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch.serialization import safe_globals
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, require_file, shortly, whole_file, write_text
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.tokens import SPECIAL
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.models import weights
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 
@@ -100,13 +100,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         If the file is missing, damaged, names anything but tensors, containers and `argparse.Namespace`, or is not
         `{model: [image encoder, text encoder], opt, ...}`.
     """
-    require_file(path, EXPECTED)
-    with (
-        reading(path, EXPECTED),
-        safe_globals([argparse.Namespace]),
-        warnings.catch_warnings(action="ignore"),
-    ):
-        content = torch.load(path, map_location="cpu", weights_only=True)
+    with warnings.catch_warnings(action="ignore"):
+        content = weights.unpickle(path, EXPECTED, [argparse.Namespace])
     match content:
         case {"model": [dict(image), dict(text)], "opt": argparse.Namespace() as flags} if vars(flags):
             progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}

@@ -186,7 +186,7 @@ def _live_source(
     folder = required(folders, "encoder", run)
     cells = load_encoder(run.encoder, folder, grid=True).vectors() if run.grid else None
     data_on = {"image store": place_of_images(store)}
-    return _ImageSource(crops_of_pairs, evaluated.rows, encoder_dim(run.encoder, folder), data_on, cells)
+    return _ImageSource(crops_of_pairs, evaluated.rows, encoder_dim(folder), data_on, cells)
 
 
 def _train_store(run: RunSpec, folders: Mapping[str, Path], n_images: int, placing: Placing) -> Images:

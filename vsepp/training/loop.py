@@ -18,8 +18,9 @@ from vsepp.base.publish import publish
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.encode import required
+from vsepp.models import weights
 from vsepp.models.encoder import load_encoder
-from vsepp.models.joint import JointEmbedding, read_weights
+from vsepp.models.joint import JointEmbedding
 from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
 from vsepp.training.data import TrainingData, load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
@@ -116,7 +117,7 @@ def train(
     checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
     loss = RunLoss.of(run, folders, device)
     if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
-        loss.state.load_state_dict(read_weights(start / LOSS_FILE))
+        loss.state.load_state_dict(weights.read(start / LOSS_FILE))
     optimiser = make_optimiser(model, run.schedule.learning_rate, loss, run.optimiser)
     training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
     resume(training)
@@ -154,7 +155,7 @@ def _model(
     model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
     if init_from is not None:
         path = init_from / "model.safetensors"
-        model.load_weights(read_weights(path), path)
+        model.load_weights(weights.read(path), path)
     elif hasattr(model.text, "start"):
         model.text.start(text_weights)
     return model

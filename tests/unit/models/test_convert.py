@@ -23,8 +23,9 @@ from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
-from vsepp.models.joint import load_joint, read_weights
+from vsepp.models.joint import load_joint
 from vsepp.models.released import Checkpoint, import_released, our_state, read_words
 from vsepp.models.sets import ImageBatch
 
@@ -178,7 +179,7 @@ def test_a_fine_tuned_model_brings_its_cnn(tmp_path, words):
     facts = import_released(checkpoint, words, LIVE, tmp_path / "run")
     assert facts["opt"]["cnn_type"] == "resnet18"
     weights = tmp_path / "run" / "model.safetensors"
-    assert read_weights(weights)["encoder.network.bn1.num_batches_tracked"].item() == 0
+    assert weight_files.read(weights)["encoder.network.bn1.num_batches_tracked"].item() == 0
     model = load_joint(LIVE.model, weights, len(WORDS), build_encoder(LIVE.encoder))
     crops = torch.randint(
         0, 256, (3, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(4)
@@ -218,7 +219,7 @@ def test_wrappers_anywhere_are_seen_through_and_double_weights_become_single(tmp
     image = {f"module.{key}": value.double() for key, value in image_state().items()}
     text = {key.replace("rnn.", "rnn.module."): value for key, value in text_state().items()}
     import_released(write_checkpoint(tmp_path, image, text), words, FROZEN, tmp_path / "run")
-    found = read_weights(tmp_path / "run" / "model.safetensors")
+    found = weight_files.read(tmp_path / "run" / "model.safetensors")
     assert torch.equal(found["image_map.weight"], image_state()["fc.weight"])
 
 
@@ -291,22 +292,22 @@ OTHER_TEXT = {**text_state(), "rnn.weight_ih_l1": torch.zeros(3)}
             image_state(64),
             None,
             FLAGS,
-            "image_map.weight: copying a param with shape torch.Size([6, 64])",
+            "image_map.weight [6, 64]",
         ),
-        (FROZEN, None, OTHER_TEXT, FLAGS, 'Unexpected key(s) in state_dict: "text.gru.weight_ih_l1"'),
+        (FROZEN, None, OTHER_TEXT, FLAGS, "unknown: text.gru.weight_ih_l1"),
         (
             FROZEN,
             None,
             text_state(9),
             {"margin": 1},
-            "text.words.weight: copying a param with shape torch.Size([9, 4])",
+            "text.words.weight [9, 4]",
         ),
         (
             specs.change(FROZEN, model__image_bias=False),
             None,
             None,
             FLAGS,
-            'Unexpected key(s) in state_dict: "image_map.bias"',
+            "unknown: image_map.bias",
         ),
     ],
 )

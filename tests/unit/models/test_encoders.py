@@ -1,11 +1,13 @@
 import json
+import re
+from pathlib import Path
 
 import pytest
 import specs
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.models.encoder import build_encoder, load_encoder, save_encoder
+from vsepp.models.encoder import build_encoder, encoder_dim, load_encoder, save_encoder
 
 
 def spec(architecture, size=40):
@@ -72,11 +74,42 @@ def test_a_saved_encoder_gives_the_same_features(tmp_path, architecture):
 
 def test_loading_refuses_another_architecture_and_an_incomplete_folder(tmp_path):
     save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
-    with pytest.raises(VseppError, match="not the weights of 'mini/resnet_mini'"):
+    with pytest.raises(
+        VseppError, match=r"encoder\.safetensors: .*'mini/resnet_mini'.*\b0\.weight \[16, 3, 3, 3\]"
+    ):
         load_encoder(spec("mini/resnet_mini"), tmp_path)
     (tmp_path / "encoder.safetensors").unlink()
-    with pytest.raises(VseppError, match=r"encoder\.safetensors: missing"):
+    with pytest.raises(VseppError, match=r"encoder\.safetensors: no such file"):
         load_encoder(spec("mini/vgg_mini"), tmp_path)
+    assert encoder_dim(tmp_path) == 128
+
+
+def halved(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def without_dim(path):
+    path.write_text(
+        json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "dim"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("encoder.safetensors", halved),
+        ("encoder.safetensors", lambda path: path.write_bytes(b"x" * 100)),
+        ("encoder.json", halved),
+        ("encoder.json", without_dim),
+        ("encoder.json", Path.unlink),
+    ],
+)
+def test_a_damaged_folder_is_one_sentence_that_names_the_file_and_what_to_delete(tmp_path, name, damage):
+    save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
+    damage(tmp_path / name)
+    with pytest.raises(VseppError, match=rf"{re.escape(str(tmp_path / name))}: .*delete"):
+        load_encoder(spec("mini/vgg_mini"), tmp_path)
+        encoder_dim(tmp_path)
 
 
 def test_vit_minis_feature_is_the_normalised_class_token_of_one_size_of_input():

@@ -55,7 +55,7 @@ def test_weights_of_a_whole_network_load_without_its_classifier(tmp_path, resnet
         assert_near(resnet18.fc(encoder(pixels)), resnet18(pixels), 1e-5)
     del state["bn1.running_mean"]
     torch.save(state, path)
-    with pytest.raises(VseppError, match=r"Missing key.*\"bn1\.running_mean\""):
+    with pytest.raises(VseppError, match=r"resnet18\.pth: .*missing: bn1\.running_mean$"):
         import_weights(RESNET18, path)
 
 
@@ -91,7 +91,9 @@ def test_weights_that_do_not_fit_are_refused_with_the_parameters_names(tmp_path)
     state = {key: value.contiguous() for key, value in build_encoder(MINI).network.state_dict().items()}
     del state["0.bias"]
     save_file({**state, "extra.weight": torch.zeros(1), "3.bias": torch.zeros(5)}, path)
-    said = r"wrong\.safetensors: not the weights of 'mini/vgg_mini': Missing .*\"0\.bias\".*; Unexpected .*\"extra\.weight\".*; size mismatch for 3\.bias"
+    said = (
+        r"wrong\.safetensors: .*'mini/vgg_mini'.*: 0\.bias; .*: extra\.weight; .*: 3\.bias \[5\] for \[32\]"
+    )
     with pytest.raises(VseppError, match=said):
         import_weights(in_file("wrong"), path)
 
@@ -124,18 +126,18 @@ def test_files_that_are_no_weights_are_refused_and_no_pickle_is_executed(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content"),
     [
-        ("weights.pth", b"truncated", "not a readable file of weights"),
-        ("weights.safetensors", b"x" * 100, "not a readable file of weights"),
-        ("weights.onnx", b"", "expected a name ending in .pth, .pt, .bin, .safetensors"),
-        ("absent.pth", None, "no such file of weights"),
+        ("weights.pth", b"truncated"),
+        ("weights.safetensors", b"x" * 100),
+        ("weights.onnx", b""),
+        ("absent.pth", None),
     ],
 )
-def test_damaged_and_missing_files_are_named(tmp_path, name, content, said):
+def test_damaged_and_missing_files_are_named(tmp_path, name, content):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(VseppError, match=f"{name}: .*{said}"):
+    with pytest.raises(VseppError, match=f"{name}: .*delete the file.*fetch"):
         import_weights(in_file(name), tmp_path / name)
 
 

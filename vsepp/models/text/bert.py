@@ -19,8 +19,8 @@ from vsepp.base.declared import Count, Fraction
 from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.data.wordpieces import minilm_file
-from vsepp.models.encoder import put_weights
-from vsepp.models.pretrained import check_sum, read_state
+from vsepp.models import weights
+from vsepp.models.pretrained import check_sum
 from vsepp.models.sets import padding_of
 from vsepp.models.transformer import EPSILON, Layer, initialise
 
@@ -117,10 +117,10 @@ class TextEncoder(nn.Module):
                 raise VseppError(f"{file}: has SHA-256 {digest}, expected {_MINILM_SHA256}; install it again")
         if file is None:
             raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
-        state = read_state(file)
+        state = weights.read(file)
         check_sum(file, name)
-        refusal = f"{file}: not the weights of this BERT; its options and the vocabulary must have the sizes of the file"
-        put_weights(self.bert, _published(state), refusal)
+        owner = "this BERT; its options and the vocabulary must have the sizes of the file"
+        weights.put(self.bert, _published(state), file, owner)
 
     def forward(self, captions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Encode captions.

@@ -1,0 +1,102 @@
+"""Weights of networks: read from a file, and put into a module. Every file of weights is read here."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.serialization import safe_globals
+
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, require_file, shortly
+
+EXPECTED = (
+    "weights (parameter name → tensor); delete the file, then run the step that makes it or fetch it again"
+)
+
+
+def read(path: Path) -> dict[str, torch.Tensor]:
+    """Read a state dict onto the CPU: a `.safetensors` file, or any other name for a file of `torch.save`.
+
+    Raises
+    ------
+    VseppError
+        If the file is missing, damaged or holds anything else.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        require_file(path, EXPECTED)
+        with reading(path, EXPECTED):
+            return load_file(path)
+    state = unpickle(path, EXPECTED)
+    if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
+        raise VseppError(
+            f"{path}: holds {shortly(state)}; expected {EXPECTED}. Save model.state_dict() alone"
+        )
+    return state
+
+
+def unpickle(path: Path, expected: str, classes: Sequence[type] = ()) -> Any:
+    """Read a file of `torch.save` onto the CPU, without executing any pickle.
+
+    Parameters
+    ----------
+    path
+        The file, of PyTorch 0.1.12 to 1.5 (sequential) or newer (zip).
+    expected
+        What it should hold, for the message.
+    classes
+        What the file may name beside tensors and containers.
+
+    Raises
+    ------
+    VseppError
+        If the file is missing, damaged or names anything else.
+    """
+    require_file(path, expected)
+    with reading(path, expected), safe_globals(list(classes)):
+        return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def misfits(module: nn.Module, state: Mapping[str, torch.Tensor]) -> str:
+    """Parameters of a state dict that are missing, unknown or of another shape than the module's; empty if it fits."""
+    own = module.state_dict()
+    kinds = {
+        "missing": [name for name in own if name not in state],
+        "unknown": [name for name in state if name not in own],
+        "of another shape": [
+            f"{name} {list(state[name].shape)} for {list(own[name].shape)}"
+            for name in own
+            if name in state and state[name].shape != own[name].shape
+        ],
+    }
+    return "; ".join(
+        f"{kind}: {textwrap.shorten(', '.join(names), 200, placeholder=' and more')}"
+        for kind, names in kinds.items()
+        if names
+    )
+
+
+def put(module: nn.Module, state: Mapping[str, torch.Tensor], source: object, owner: str) -> None:
+    """Load a state dict into a module.
+
+    Parameters
+    ----------
+    module, state
+        The module, and values of all its parameters and buffers.
+    source, owner
+        Where the weights come from, and whose they should be, for the message.
+
+    Raises
+    ------
+    VseppError
+        Naming the parameters that are missing, unknown or of another shape.
+    """
+    if problems := misfits(module, state):
+        raise VseppError(f"{source}: not the weights of {owner}: {problems}")
+    module.load_state_dict(state)
