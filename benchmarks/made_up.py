@@ -23,7 +23,7 @@ from vsepp.base.spec import (
 from vsepp.data.tables import write_tables
 from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.features.extract import FILE as FEATURES
+from vsepp.features.frozen import FILE as FEATURES
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 
 CAPTIONS_PER_IMAGE = 5

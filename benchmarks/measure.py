@@ -40,8 +40,7 @@ from vsepp.base.progress import bytes_text
 from vsepp.base.spec import Component, CorpusSpec, RunSpec
 from vsepp.data.store import build_store, open_store
 from vsepp.features.crops import CaptionCrops
-from vsepp.features.frozen import encode_batch
-from vsepp.features.tape_writer import CHUNK_CAPTIONS, write_tape
+from vsepp.features.frozen import CHUNK_CAPTIONS, encode_batch, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
@@ -295,7 +294,7 @@ def reference_towers(case: Case, folder: Path, device: torch.device, stack: Exit
     optimiser = torch.optim.AdamW(model.parameters(), lr=run.schedule.learning_rate, fused=True)
     size = run.schedule.batch_size
     features = generator.standard_normal((size, case.vectors, case.dim), np.float32).clip(0)
-    ids, lengths = made_up.captions_of(size).padded(np.arange(size))
+    ids, lengths = made_up.captions_of(size).eval(np.arange(size))
     batch = torch.from_numpy(features), torch.from_numpy(ids), lengths.tolist()
     return partial(reference.reference_step, model, optimiser, batch, run.schedule.clip_norm), size
 

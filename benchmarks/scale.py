@@ -41,7 +41,7 @@ from vsepp.evaluation.encode import (
 )
 from vsepp.evaluation.ranks import rank_positives
 from vsepp.evaluation.truth import own_captions
-from vsepp.features.extract import FILE as FEATURES
+from vsepp.features.frozen import FILE as FEATURES
 from vsepp.models.joint import load_joint
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train

@@ -48,7 +48,7 @@ from vsepp.evaluation.encode import (
     warn_of_another_tokenizer,
 )
 from vsepp.evaluation.scores import best_of_blocks
-from vsepp.features.extract import features_of
+from vsepp.features.frozen import features_of
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint

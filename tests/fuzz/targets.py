@@ -37,7 +37,7 @@ from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.given import read_given
 from vsepp.evaluation.protocols import evaluate
-from vsepp.features.precomputed import import_precomputed
+from vsepp.features.published import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.released import read_checkpoint, read_words

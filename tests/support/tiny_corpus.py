@@ -21,8 +21,7 @@ from vsepp.data.captions import build_vocabulary, encode_captions
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import caption_vectors
 from vsepp.features.crops import CaptionCrops
-from vsepp.features.extract import extract_features
-from vsepp.features.tape_writer import write_tape
+from vsepp.features.frozen import extract_features, write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train

@@ -1,74 +1,69 @@
-"""Arrays of `.npy` and `.npz` files: strictly checked and never unpickled where others wrote them."""
+"""Arrays in files: rows of a `.npy`, arrays of an `.npz`, a `.npy` that grows. Nothing is unpickled."""
 
 from __future__ import annotations
 
 import io
 import math
 import os
-import struct
 import warnings
-import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import reading, require_file, shortly
+from vsepp.base.files import check_space, reading, require_file, shortly
+from vsepp.base.progress import track_amount
 from vsepp.data.containers import Container
 
 
-class _Header(NamedTuple):
-    """What a `.npy` file says of itself."""
-
-    shape: tuple[int, ...]
-    columns_first: bool
-    dtype: np.dtype
-    offset: int
-    """Byte of the first number."""
-
-
-def own_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of an `.npz` that vsepp wrote; errors of reading a damaged file pass through."""
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
-
-
-def mapped_arrays(path: Path) -> dict[str, np.ndarray]:
-    """As `own_arrays`; uncompressed arrays are memory-mapped, read-only."""
-    arrays: dict[str, np.ndarray] = {}
-    with zipfile.ZipFile(path) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as stream:
-                header = _header(stream)
-            name = member.filename.removesuffix(".npy")
-            if member.compress_type == zipfile.ZIP_STORED and 0 not in header.shape:
-                start = _start(path, member) + header.offset
-                arrays[name] = np.memmap(path, header.dtype, "r", start, header.shape)
-            else:
-                with archive.open(member) as stream:
-                    arrays[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    return arrays
-
-
-def _start(path: Path, member: zipfile.ZipInfo) -> int:
-    """Byte of a zip file at which a member's data begin: behind its own header, a name and extra fields of their lengths."""
-    with path.open("rb") as stream:
-        stream.seek(member.header_offset + 26)
-        name, extra = struct.unpack("<HH", stream.read(4))
-    return member.header_offset + 30 + int(name) + int(extra)
-
-
-def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, np.ndarray]:
-    """All arrays of an `.npz` that others wrote.
+def open_rows(
+    path: Path, dtype: DTypeLike, tail: tuple[int | None, ...] | None = None, rows: int | None = None
+) -> np.ndarray:
+    """Map a `.npy` file that a step wrote, read-only.
 
     Parameters
     ----------
     path
         The file.
-    known
-        Names that arrays may have; any may be missing.
+    dtype
+        Its type.
+    tail
+        Its shape without the number of rows; `None` inside for any number, instead of it for any shape.
+    rows
+        Number of rows, if known.
+
+    Raises
+    ------
+    VseppError
+        If it is missing, damaged or another array, or holds nothing.
+    """
+    shape = "of one or more dimensions" if tail is None else str((rows, *tail)).replace("None", "n")
+    expected = (
+        f"an array {np.dtype(dtype)} {shape}; delete {path.parent} and run the step that makes it again"
+    )
+    require_file(path, expected)
+    with reading(path, expected):
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        pattern = (rows, *(array.shape[1:] if tail is None else tail))
+        fits = len(pattern) == array.ndim and 0 not in array.shape
+        fits = fits and all(wanted in (None, size) for wanted, size in zip(pattern, array.shape, strict=True))
+        whole = path.stat().st_size == array.offset + array.nbytes
+        if array.dtype != np.dtype(dtype) or not fits or not whole:
+            raise VseppError(f"holds {array.dtype} {array.shape}; expected {expected}")
+    return array
+
+
+def read_npz(path: Path, names: Collection[str] | None, expected: str) -> dict[str, np.ndarray]:
+    """All arrays of an `.npz`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    names
+        Names that arrays may have; any may be missing. `None`: any name.
     expected
         What the file should be, for messages: `an .npz of embeddings`.
 
@@ -78,27 +73,83 @@ def read_arrays(path: Path, known: Collection[str], expected: str) -> dict[str, 
         If the file is not a whole archive of plain arrays of these names, each once, or one is larger than this machine's memory.
     """
     require_file(path, expected)
-    container = Container(path, f"{expected}, whole and as numpy.savez writes it")
-    names = {member: member.removesuffix(".npy") for member in container.names}
-    for member, name in names.items():
-        if member != f"{name}.npy" or name not in known:
-            raise VseppError(
-                f"{path}: got {shortly(member)}, expected {', '.join(known)}{did_you_mean(name, known)}"
-            )
+    container = Container(path, expected)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     arrays = {}
-    for member, name in names.items():
-        with reading(f"{path}: {name}", "a .npy file of plain numbers or text; write it with numpy.save"):
+    for member in container.names:
+        name = member.removesuffix(".npy")
+        if member == name or (names is not None and name not in names):
+            known = names or ("arrays",)
+            raise VseppError(
+                f"{path}: holds {shortly(member)}, none of {', '.join(known)}{did_you_mean(name, known)}; "
+                f"expected {expected}"
+            )
+        with reading(f"{path}: {name}", expected):
             data = io.BytesIO(container.read(member, memory))
             arrays[name] = np.lib.format.read_array(data, allow_pickle=False)
     return arrays
 
 
-def _header(stream: IO[bytes]) -> _Header:
-    """What a `.npy` file says of itself at its beginning."""
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return _Header(*read(stream), stream.tell())
+def write_rows(
+    path: Path,
+    shape: tuple[int, ...],
+    dtype: DTypeLike,
+    starts: Sequence[int],
+    make: Callable[[int, int], np.ndarray],
+    *,
+    what: str,
+    unit: str,
+) -> None:
+    """Write a `.npy` file chunk by chunk. A killed step calls this again and goes on after the last whole chunk.
+
+    The header declares the final shape, and the file's length says how many rows are done. A file with another header is
+    begun anew.
+
+    Parameters
+    ----------
+    path
+        The file, in a folder that survives a kill.
+    shape, dtype
+        Of the finished array.
+    starts
+        First row of each chunk, ascending from 0.
+    make
+        First row of a chunk and of the next one → its rows.
+    what, unit
+        What is made and what a row is, for the log.
+
+    Raises
+    ------
+    VseppError
+        If the disk has too little space.
+    OSError
+        If the disk fills up meanwhile; earlier chunks stay.
+    """
+    header = io.BytesIO()
+    description = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    np.lib.format.write_array_header_1_0(header, description)
+    begin, row_bytes = header.tell(), math.prod(shape[1:]) * np.dtype(dtype).itemsize
+    bounds = [*starts, shape[0]]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as stream:
+        stream.seek(0)
+        present = stream.read(begin) == header.getvalue()
+        rows = (path.stat().st_size - begin) // row_bytes if present else 0
+        chunk = int(np.searchsorted(bounds, rows, side="right")) - 1
+        done = bounds[chunk]
+        stream.truncate(begin + done * row_bytes if present else 0)
+        if not present:
+            stream.write(header.getvalue())
+        check_space(path.parent, (shape[0] - done) * row_bytes, what)
+        with track_amount(shape[0], what, unit, done) as advance:
+            for first, last in zip(bounds[chunk:-1], bounds[chunk + 1 :], strict=True):
+                stream.write(np.ascontiguousarray(make(first, last), dtype).data)
+                stream.flush()
+                advance(last - first)
 
 
 class NpyRows:
@@ -136,22 +187,28 @@ class NpyRows:
             reading(self.where, "a .npy file; write it with numpy.save"),
             warnings.catch_warnings(action="ignore"),  # headers of Python 2 are read, and numpy would say so
         ):
-            header = _header(stream)
-        shape, dtype = header.shape, header.dtype
-        if len(shape) not in (2, 3) or min(shape) < 1 or dtype != np.dtype("<f4") or header.columns_first:
-            order = ", column by column" if header.columns_first else ""
+            version = np.lib.format.read_magic(stream)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, columns_first, dtype = read(stream)
+            self._offset = stream.tell()
+        if len(shape) not in (2, 3) or min(shape) < 1 or dtype != np.dtype("<f4") or columns_first:
+            order = ", column by column" if columns_first else ""
             raise VseppError(
                 f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
                 "save it with numpy.save(file, rows.astype('float32'))"
             )
-        if size != (needed := header.offset + math.prod(shape) * dtype.itemsize):
+        if size != (needed := self._offset + math.prod(shape) * dtype.itemsize):
             raise VseppError(
                 f"{self.where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
                 "fetch it again"
             )
         self._rows, self.row_shape = shape[0], shape[1:]
         self.vectors, self.dim = (1, *self.row_shape)[-2:]
-        self._offset, self._row_bytes = header.offset, dtype.itemsize * math.prod(self.row_shape)
+        self._row_bytes = dtype.itemsize * math.prod(self.row_shape)
 
     def __len__(self) -> int:
         return self._rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vsepp.base.files import own_json, reading
-from vsepp.data.arrays import own_arrays
+from vsepp.data.arrays import read_npz
 
 FILE, CAPTIONS = "pictures.npz", "captions.json"
 
@@ -23,7 +23,7 @@ class Pictures:
         """
         expected = "small pictures of a split; run the step that makes them again"
         with reading(folder / FILE, expected):
-            arrays = own_arrays(folder / FILE)
+            arrays = read_npz(folder / FILE, ("jpegs", "offsets"), expected)
             self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
         self.images: list[dict] = own_json(folder / CAPTIONS, expected)
         """What is known of each image: `id`, and `captions`, a list of texts."""

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vsepp.base.errors import VseppError, refuse
-from vsepp.base.files import check_space, reading, whole_file, write_text
+from vsepp.base.files import check_space, whole_file, write_text
 from vsepp.base.manifest import read_manifest
 from vsepp.base.progress import track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict, with_files
 from vsepp.base.workers import in_processes
+from vsepp.data.arrays import open_rows
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure
 
@@ -174,8 +175,7 @@ def open_store(folder: Path) -> np.ndarray | WholeImages:
     VseppError
         If there is no store, or the files are not a store.
     """
-    with reading(folder / FILE, "an image store; run the step that makes it again"):
-        images, sizes = (np.load(folder / name, mmap_mode="r") for name in (FILE, SIZES))
+    images, sizes = open_rows(folder / FILE, np.uint8), open_rows(folder / SIZES, np.int32, (2,))
     return images if images.ndim == 4 else WholeImages.of(images, np.asarray(sizes))
 
 

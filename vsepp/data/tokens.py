@@ -12,15 +12,13 @@ import numpy as np
 from vsepp.base.declared import WORDS
 from vsepp.base.files import reading, write_arrays
 from vsepp.base.manifest import require_as_written
-from vsepp.data.arrays import mapped_arrays
+from vsepp.data.arrays import read_npz
 
 # The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 
 FILE = "tokens.npz"
-# From this number of words on, a file of tokens is not compressed, and mapped rather than read; COCO has eight million words.
-_MAPPED = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +56,7 @@ class Tokens:
         """Number of words in each caption, `<start>` and `<end>` included, `(n_captions,)` int64."""
         return np.diff(self.offsets)
 
-    def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """Captions of some rows, padded with `<pad>` to the longest.
 
         Returns
@@ -86,7 +84,7 @@ class Tokens:
         arrays = {"ids": self.ids, "offsets": self.offsets}
         if self.kind != WORDS:
             arrays["kind"] = np.array(self.kind)
-        write_arrays(folder / FILE, compressed=len(self.ids) < _MAPPED, **arrays)
+        write_arrays(folder / FILE, compressed=True, **arrays)
 
     @classmethod
     def load(cls, folder: Path) -> Tokens:
@@ -98,7 +96,8 @@ class Tokens:
             If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
-        with reading(path, "a token file; run the step that makes it again"):
+        expected = "a token file; run the step that makes it again"
+        with reading(path, expected):
             require_as_written(path)
-            arrays = mapped_arrays(path)
+            arrays = read_npz(path, ("ids", "offsets", "kind"), expected)
             return cls(arrays["ids"], arrays["offsets"], str(arrays.get("kind", WORDS)))

@@ -13,7 +13,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, write_arrays
 from vsepp.base.manifest import require_as_written
 from vsepp.base.spec import VectorsSpec
-from vsepp.data.arrays import own_arrays
+from vsepp.data.arrays import read_npz
 from vsepp.data.captions import tokenize_captions
 from vsepp.data.tables import read_tables
 
@@ -62,9 +62,10 @@ class CaptionVectors:
             If it is missing, damaged or not as its step wrote it.
         """
         path = folder / FILE
-        with reading(path, "a file of captions' vectors; run the step that makes it again"):
+        expected = "a file of captions' vectors; run the step that makes it again"
+        with reading(path, expected):
             require_as_written(path)
-            return cls(**own_arrays(path))
+            return cls(**read_npz(path, ("values", "columns", "offsets"), expected))
 
 
 def make_vectors(spec: VectorsSpec, corpus: Path, out: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.files import json_of, reading, shortly, write_arrays
 from vsepp.base.spec import Component
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import read_npz
 from vsepp.evaluation.truth import checked_captions, checked_ids
 
 _REQUIRED = ("image_embeddings", "caption_embeddings", "caption_to_image")
@@ -75,7 +75,7 @@ class Embeddings:
             array is only made after its header is found to fit its bytes.
         """
         path = Path(path)
-        arrays = read_arrays(path, EMBEDDING_ARRAYS, "an .npz of embeddings")
+        arrays = read_npz(path, EMBEDDING_ARRAYS, "an .npz of embeddings")
         if missing := [key for key in _REQUIRED if key not in arrays]:
             raise VseppError(
                 f"{path}: has no {', '.join(missing)}; expected the arrays {', '.join(_REQUIRED)} and, if "

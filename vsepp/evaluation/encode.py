@@ -19,7 +19,7 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import FILE, Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import ranges
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.features.crops import Images, fixed_boxes, gather_crops, sizes_of
 from vsepp.features.extract import CachedFeatures
 from vsepp.models.joint import JointEmbedding
@@ -141,7 +141,7 @@ def embed_captions(
     by_length = np.argsort(captions.lengths[rows], kind="stable")
     for some in ranges(len(rows), BATCH):
         part = by_length[some]
-        values, lengths = map(torch.from_numpy, captions.padded(rows[part]))
+        values, lengths = map(torch.from_numpy, captions.eval(rows[part]))
         out[part] = model.embed_captions(values.to(device), lengths).float().cpu().numpy()
     return out
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import read_npz
 from vsepp.evaluation.embeddings import EMBEDDING_ARRAYS, IDS, Embeddings
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
 
@@ -31,7 +31,7 @@ def read_given(path: Path) -> Embeddings | ScoredSet:
     VseppError
         Naming the file, and what is wrong with it.
     """
-    arrays = read_arrays(path, (*EMBEDDING_ARRAYS, "scores", *_LISTS), _EXPECTED)
+    arrays = read_npz(path, (*EMBEDDING_ARRAYS, "scores", *_LISTS), _EXPECTED)
     names = ("scores",) if "scores" in arrays else _LISTS
     if arrays.keys().isdisjoint(names):
         return Embeddings.load(path)

@@ -15,7 +15,7 @@ from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, ImageInputs, SplitRows, evaluation_mode
 from vsepp.evaluation.scores import BestLists, best_items, ranges
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import Sets
 
@@ -49,7 +49,7 @@ class Reranker:
                 vectors.append((values, lengths))
             states = []
             for part in ranges(len(rows.captions), BATCH):
-                values, lengths = map(torch.from_numpy, captions.padded(rows.captions[part]))
+                values, lengths = map(torch.from_numpy, captions.eval(rows.captions[part]))
                 states.append((model.text(values.to(device), lengths), lengths))
         return cls(model, _stacked(vectors), _stacked(states), device)
 

@@ -31,7 +31,7 @@ from vsepp.evaluation.encode import (
 )
 from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import ScoredSet
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.models.encoder import build_encoder, load_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 

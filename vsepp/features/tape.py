@@ -17,64 +17,12 @@ import torch
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import rows_of, upload
 from vsepp.features.crops import CaptionCrops, Images
-from vsepp.features.frozen import check_size, encode_crops, finite
+from vsepp.features.frozen import CAPTIONS, check_size, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder
-
-CAPTIONS = "captions.npy"
-LARGEST = float(np.finfo(np.float16).max)
-
-
-def epoch_file(epoch: int) -> str:
-    """Name of an epoch's file, the epoch counted from 0."""
-    return f"epoch-{epoch:03d}.npy"
-
-
-def tape_features(
-    store: Images,
-    encoder: ImageEncoder,
-    crops: CaptionCrops,
-    epoch: int,
-    caption_rows: np.ndarray,
-    device: torch.device,
-) -> np.ndarray:
-    """Features float16 `(n, dim)` of the random crops of captions in an epoch.
-
-    Parameters
-    ----------
-    store
-        Stored images.
-    encoder
-        In evaluation mode and on `device`.
-    crops
-        Random crops of the corpus's captions.
-    epoch
-        From 0.
-    caption_rows
-        `(n,)`, rows of the captions table.
-    device
-        Where to compute.
-
-    Raises
-    ------
-    VseppError
-        If a feature is not finite or too large for 16 bits.
-    """
-    images, boxes, flips = crops.of(epoch, caption_rows, store)
-    features = encode_crops(store, encoder, images, boxes, flips, device).cpu().numpy()
-    finite(features, images, encoder)
-    largest = np.abs(features).max(axis=1)
-    if len(largest) and largest.max() > LARGEST:
-        worst = int(largest.argmax())
-        raise VseppError(
-            f"encoder {encoder.spec.architecture!r}: caption {crops.caption_ids[caption_rows[worst]]}, image row "
-            f"{images[worst]}: a feature of {largest[worst]:.4g} does not fit into 16 bits (at "
-            f"most {LARGEST:.0f}); check the encoder's weights, mean and std"
-        )
-    return features.astype(np.float16)
 
 
 class Tape:
-    """A tape that `vsepp.features.tape_writer` wrote, by epoch and row of the captions table.
+    """A tape that `vsepp.features.frozen` wrote, by epoch and row of the captions table.
 
     Epochs stay in their files, which the kernel caches in memory as far as there is room.
 

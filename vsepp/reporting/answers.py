@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.base.manifest import require_intact
+from vsepp.data.arrays import read_npz
 from vsepp.data.pictures import Pictures
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.protocols import LISTS
@@ -47,8 +48,7 @@ class Answers:
             return {}
         folder = Path(self.record.spec.evaluation)
         require_intact(folder, LISTS)
-        with np.load(folder / LISTS) as arrays:
-            return dict(arrays)
+        return read_npz(folder / LISTS, None, "lists of the best; delete the folder and make it again")
 
     def ranked(self, direction: str, query: int, fold: slice, protocol: str) -> np.ndarray:
         """Rows of the images or captions that a query finds in a fold of images, the most similar first; equal ones in their order.

@@ -89,7 +89,7 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
     VseppError
         If a file was changed, or the evaluation is of another training.
     """
-    import numpy as np
+    from vsepp.data.arrays import read_npz
 
     # Not the embeddings beside the metrics: nothing here reads them, and they are large.
     evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
@@ -106,7 +106,7 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
         trained=manifest,
         metrics=json.loads((evaluation / METRICS_FILE).read_text(encoding="utf-8")),
         history=history,
-        arrays=dict(np.load(evaluation / RANKS_FILE, allow_pickle=False)),
+        arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
     )
 
 
@@ -223,16 +223,16 @@ class Study:
         archive = self._archive
         prefix = f"{seeded(line['run'], line['seed'])}/"
         own = {
-            name.removeprefix(prefix): archive[name] / 2 for name in archive.files if name.startswith(prefix)
+            name.removeprefix(prefix): ranks / 2 for name, ranks in archive.items() if name.startswith(prefix)
         }
         shared = {name: archive[f"captions/{digest}"] for name, digest in line["captions"].items()}
         return own | {name: rows.astype("int64") for name, rows in shared.items()}
 
     @cached_property
-    def _archive(self) -> Any:
-        import numpy as np
+    def _archive(self) -> dict[str, np.ndarray]:
+        from vsepp.data.arrays import read_npz
 
-        return np.load(self.folder / RANKS_FILE, allow_pickle=False)
+        return read_npz(self.folder / RANKS_FILE, None, f"ranks of records; {_GET_IT}")
 
 
 def study_of(folder: Path) -> Study:

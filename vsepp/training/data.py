@@ -28,7 +28,7 @@ from vsepp.evaluation.encode import (
     required,
     split_rows,
 )
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.features.crops import CaptionCrops, Images, gather_crops, place_images, place_of_images
 from vsepp.features.extract import CachedFeatures
 from vsepp.features.tape import InlineFeatures, Tape

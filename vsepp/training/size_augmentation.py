@@ -25,7 +25,7 @@ from vsepp.base.placement import upload
 from vsepp.base.spec import RunSpec
 from vsepp.data.tokens import PAD, SPECIAL, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.models.sets import ImageBatch, take_vectors
 
 TrainInputs = Callable[[np.ndarray, int], ImageBatch]
@@ -115,7 +115,7 @@ def thinned_captions(
     share, by = run.size_augmentation.drop_words, run.size_augmentation.drop_words_by
     hidden = vocabulary.mask
     if not share:
-        return lambda chosen, _: captions.padded(pairs[chosen])
+        return lambda chosen, _: captions.eval(pairs[chosen])
     if by == "mask" and captions is not tokens:
         raise VseppError(f"run {run.id}: drop_words_by is mask with a frozen text encoder; expected deletion")
     if by == "mask" and hidden is None:
@@ -124,7 +124,7 @@ def thinned_captions(
         )
 
     def thinned(chosen: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        ids, lengths = tokens.padded(pairs[chosen])
+        ids, lengths = tokens.eval(pairs[chosen])
         positions = np.arange(ids.shape[1])
         word = (positions > 0) & (positions < lengths[:, None] - 1)
         keys = keys_of(caption_ids[chosen], run.draw, epoch)
@@ -141,7 +141,7 @@ def thinned_captions(
         kept = _one_at_least(word & ~deleted, word, draws)
         order, left = _in_front(kept | (~word & (positions < lengths[:, None])))
         if captions is not tokens:
-            states, _ = captions.padded(pairs[chosen])
+            states, _ = captions.eval(pairs[chosen])
             return np.take_along_axis(states, order[:, :, None], axis=1), left
         thin = np.take_along_axis(ids, order, axis=1)
         return np.where(np.arange(order.shape[1]) < left[:, None], thin, PAD), left

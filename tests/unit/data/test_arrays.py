@@ -1,4 +1,4 @@
-"""Archives of arrays that others wrote: what each kind of damage gets, before any memory is taken for it."""
+"""Arrays in files: what each kind of damage gets, before any memory is taken for it; a file that grows goes on after a kill."""
 
 import io
 import os
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.data.arrays import read_arrays
+from vsepp.data.arrays import open_rows, read_npz, write_rows
 
 KNOWN = ("rows", "name")
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -37,7 +37,7 @@ def archive(path, *members, method=zipfile.ZIP_STORED):
 
 def refused(path):
     with pytest.raises(VseppError) as caught:
-        read_arrays(path, KNOWN, "an .npz of rows")
+        read_npz(path, KNOWN, "an .npz of rows")
     assert str(caught.value).startswith(str(path))
     return str(caught.value)
 
@@ -49,7 +49,7 @@ def test_plain_arrays_come_back(tmp_path, method, order):
     path = archive(
         tmp_path / "a.npz", *((f"{key}.npy", npy(value)) for key, value in arrays.items()), method=method
     )
-    found = read_arrays(path, KNOWN, "an .npz of rows")
+    found = read_npz(path, KNOWN, "an .npz of rows")
     assert found.keys() == arrays.keys()
     for key, value in arrays.items():
         np.testing.assert_array_equal(found[key], value)
@@ -59,7 +59,7 @@ def test_plain_arrays_come_back(tmp_path, method, order):
 MEMBERS = {
     "unknown": (
         [("rowz.npy", npy())],
-        "'rowz.npy', expected rows, name; did you mean rows?",
+        "'rowz.npy', none of rows, name; did you mean rows?",
     ),
     "no .npy": ([("rows", npy())], "'rows'"),
     "twice": (
@@ -116,3 +116,75 @@ def test_a_directory_that_lies_about_sizes_takes_no_memory(tmp_path, field, numb
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_rows_come_back_read_only(tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    for tail in ((4,), (None,), None):
+        mapped = open_rows(tmp_path / "rows.npy", np.float32, tail, 3)
+        np.testing.assert_array_equal(mapped, ROWS)
+        assert isinstance(mapped, np.memmap) and not mapped.flags.writeable
+
+
+def _pickled(path):
+    np.save(path, np.array([{}, {}], object), allow_pickle=True)
+
+
+DAMAGED = {
+    "pickled": _pickled,
+    "cut": lambda path: path.write_bytes(npy()[:-1]),
+    "longer": lambda path: path.write_bytes(npy() + b"more"),
+    "something else": lambda path: path.write_bytes(b"no array" * 40),
+    "an archive": lambda path: archive(path, ("rows.npy", npy())),
+    "empty": lambda path: path.write_bytes(b""),
+    "no rows": lambda path: np.save(path, ROWS[:0]),
+    "more rows": lambda path: np.save(path, np.zeros((4, 4), np.float32)),
+    "another type": lambda path: np.save(path, ROWS.astype(np.float16)),
+    "another width": lambda path: np.save(path, ROWS[:, :2]),
+    "other dimensions": lambda path: np.save(path, ROWS[:, None]),
+    "a folder": lambda path: path.mkdir(),
+    "missing": lambda path: None,
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_file_of_our_own_is_named_with_what_to_delete(tmp_path, case):
+    path = tmp_path / "rows.npy"
+    DAMAGED[case](path)
+    with pytest.raises(VseppError) as caught:
+        open_rows(path, np.float32, (4,), 3)
+    assert str(caught.value).startswith(str(path)) and f"delete {tmp_path}" in str(caught.value)
+
+
+def write(path, starts, rows=ROWS):
+    made = []
+
+    def make(first, last):
+        made.append((first, last))
+        return rows[first:last]
+
+    write_rows(path, rows.shape, rows.dtype, starts, make, what="rows", unit="row")
+    return made
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize(
+    ("rows_written", "made"), [(0, [(0, 2), (2, 3)]), (1, [(0, 2), (2, 3)]), (2, [(2, 3)]), (3, [])]
+)
+def test_a_killed_file_goes_on_after_its_last_whole_chunk(tmp_path, rows_written, made):
+    path = tmp_path / "state" / "rows.npy"
+    assert write(path, [0, 2]) == [(0, 2), (2, 3)]
+    whole = path.read_bytes()
+    assert whole == npy()
+    path.write_bytes(whole[: len(whole) - (3 - rows_written) * 16 + (rows_written < 3) * 5])
+    assert write(path, [0, 2]) == made
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.resume
+@pytest.mark.parametrize("content", [b"", b"nonsense" * 40, npy(ROWS.T.copy())])
+def test_a_file_of_something_else_is_begun_anew(tmp_path, content):
+    path = tmp_path / "rows.npy"
+    path.write_bytes(content)
+    assert write(path, [0, 1, 2]) == [(0, 1), (1, 2), (2, 3)]
+    assert path.read_bytes() == npy()

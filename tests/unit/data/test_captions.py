@@ -92,7 +92,7 @@ def test_unknown_words_become_unk_between_start_and_end():
     vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
     tokens = encode_captions(CAPTIONS, vocabulary)
     assert len(tokens) == len(CAPTIONS)
-    ids, lengths = tokens.padded([1, 3])
+    ids, lengths = tokens.eval([1, 3])
     assert ids.tolist() == [
         [START, 4, vocabulary.index["dog"], UNKNOWN, END],
         [START, UNKNOWN, UNKNOWN, UNKNOWN, END],

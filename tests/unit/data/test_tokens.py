@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vsepp.base.errors import VseppError
-from vsepp.data import tokens as tokens_module
 from vsepp.data.tokens import PAD, Tokens
 
 captions_as_lists = st.lists(
@@ -22,22 +21,11 @@ def test_captions_come_back_as_they_went(rows):
     assert tokens.offsets.dtype == np.int64
 
 
-@pytest.mark.parametrize("mapped_from", [0, 10**7])
-def test_files_come_back_mapped_or_read(tmp_path, monkeypatch, mapped_from):
-    monkeypatch.setattr(tokens_module, "_MAPPED", mapped_from)
-    tokens = Tokens.from_lists([[4, 5, 6], [2**31 - 1]])
-    tokens.save(tmp_path)
-    back = Tokens.load(tmp_path)
-    assert (back.ids.tolist(), back.offsets.tolist()) == (tokens.ids.tolist(), tokens.offsets.tolist())
-    assert isinstance(back.ids, np.memmap) == (mapped_from == 0)
-    assert back.padded([0, 1])[0].tolist() == tokens.padded([0, 1])[0].tolist()
-
-
 @given(captions_as_lists, st.data())
 def test_padding_is_what_a_loop_gives(rows, data):
     tokens = Tokens.from_lists(rows)
     chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
-    ids, lengths = tokens.padded(chosen)
+    ids, lengths = tokens.eval(chosen)
     longest = max((len(rows[i]) for i in chosen), default=0)
     assert ids.shape == (len(chosen), longest)
     assert ids.dtype == lengths.dtype == np.int64

@@ -85,7 +85,7 @@ def by_pairs(given):
             alone = ImageBatch(batch.values[:, : batch.lengths[0]], batch.lengths)
             vectors, _ = model.image_vectors(alone)
             for c, caption in enumerate(rows.captions):
-                ids, lengths = map(torch.from_numpy, captions.padded(np.array([caption])))
+                ids, lengths = map(torch.from_numpy, captions.eval(np.array([caption])))
                 states = model.text(ids, lengths)
                 there = [torch.ones(values.shape[:2], dtype=torch.bool) for values in (vectors, states)]
                 scores[i, c] = model.matcher(vectors, there[0], states, there[1])[0, 1]

@@ -6,8 +6,8 @@ from closeness import assert_near
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.extract import CHUNK_IMAGES, CachedFeatures, extract_features
-from vsepp.features.frozen import encode_crops
+from vsepp.features.extract import CachedFeatures
+from vsepp.features.frozen import CHUNK_IMAGES, encode_crops, extract_features
 from vsepp.models.encoder import build_encoder
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ from closeness import assert_near
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec
 from vsepp.features.crops import CaptionCrops, crop_boxes
+from vsepp.features.frozen import write_tape
 from vsepp.features.tape import InlineFeatures, Tape
-from vsepp.features.tape_writer import write_tape
 
 CPU = torch.device("cpu")
 SIDE, SIZE = 30, 24

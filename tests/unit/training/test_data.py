@@ -8,7 +8,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.data.tables import read_tables
 from vsepp.data.tokens import Tokens
-from vsepp.features.extract import extract_features
+from vsepp.features.frozen import extract_features
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.data import load_training_data

@@ -51,7 +51,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     total = 0.0
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
-        ids, lengths = data.captions.padded(data.pairs[pairs])
+        ids, lengths = data.captions.eval(data.pairs[pairs])
         images = model.embed_images(ImageBatch(torch.from_numpy(features[data.image_rows[pairs]])))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
@@ -223,7 +223,7 @@ def all_alike(data):
     return dataclasses.replace(
         data,
         captions=captions,
-        train_captions=lambda pairs, epoch: captions.padded(data.pairs[pairs]),
+        train_captions=lambda pairs, epoch: captions.eval(data.pairs[pairs]),
         train_inputs=lambda pairs, epoch: ImageBatch(same.expand(len(pairs), -1)),
         eval_inputs=lambda rows: ImageBatch(same.expand(len(rows), -1)),
     )

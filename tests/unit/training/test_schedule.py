@@ -96,7 +96,7 @@ def test_a_warm_up_of_the_loss_scales_the_gradient_before_it_is_clipped(corpus, 
     order, total, clipped = Permutation(len(data.pairs), run.order_seed, 0).order, 0.0, []
     for step in range(STEPS):
         pairs = order[16 * step : 16 * step + 16]
-        ids, lengths = data.captions.padded(data.pairs[pairs])
+        ids, lengths = data.captions.eval(data.pairs[pairs])
         images = model.embed_images(data.train_inputs(pairs, 0))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)

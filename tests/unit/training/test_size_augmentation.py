@@ -15,7 +15,7 @@ from vsepp.base.spec import SizeAugmentationSpec
 from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
-from vsepp.features.caption_states import CaptionStates
+from vsepp.features.captions import CaptionStates
 from vsepp.models.sets import ImageBatch
 from vsepp.training.size_augmentation import thinned_captions, thinned_images
 

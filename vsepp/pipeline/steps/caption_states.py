@@ -11,7 +11,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: CaptionStatesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Encode every caption with the weights that a training would start from."""
-    from vsepp.features.caption_states import make_caption_states
+    from vsepp.features.captions import make_caption_states
 
     placing, facts = take_machine(job, "caption_states")
     weights = inputs.get("text_weights")
@@ -24,7 +24,7 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/features/{name}",
-    modules=lambda spec: ["vsepp.features.caption_states"],
+    modules=lambda spec: ["vsepp.features.captions"],
     components=lambda spec: [("text encoder", spec.text.name)],
     name=lambda spec, label: f"{label}-states-{spec.text.name}",
     reads={"tokens": ""},

@@ -11,7 +11,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: FeaturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the 1C or 10C features of every image, or those of its regions."""
-    from vsepp.features.extract import make_features
+    from vsepp.features.frozen import make_features
 
     placing, facts = take_machine(job, "features")
     return {**facts, **make_features(spec, inputs["store"], inputs["encoder"], out, job.state, placing)}
@@ -28,7 +28,7 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/features/{name}",
-    modules=lambda spec: ["vsepp.features.extract"],
+    modules=lambda spec: ["vsepp.features.frozen"],
     components=lambda spec: [spec.encoder.component],
     name=name,
     reads={"store": "", "encoder": ""},

@@ -11,7 +11,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute the features of random crops for every training caption and epoch (feature cache)."""
-    from vsepp.features.tape_writer import make_tape
+    from vsepp.features.frozen import make_tape
 
     placing, facts = take_machine(job, "tape")
     return {**facts, **make_tape(spec, inputs, out, job.state, placing)}
@@ -28,7 +28,7 @@ STEP = Step(
     run,
     phase="models",
     folder="results/{preset}/tapes/{name}",
-    modules=lambda spec: ["vsepp.features.tape_writer"],
+    modules=lambda spec: ["vsepp.features.frozen"],
     components=lambda spec: [spec.encoder.component],
     name=name,
     reads={"store": "", "encoder": "", "captions": "captions.parquet"},

@@ -11,14 +11,11 @@ import numpy as np
 import torch
 
 from vsepp.base import components
-from vsepp.base.errors import VseppError
-from vsepp.base.files import check_space
-from vsepp.base.progress import track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CaptionStatesSpec
+from vsepp.data.arrays import open_rows, write_rows
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.features.resumable_array import GrowingRows
 
 FILE = "states.npy"
 BATCH = 128
@@ -41,18 +38,9 @@ class CaptionStates:
         Raises
         ------
         VseppError
-            If the file is missing, or not of the expected shape.
+            If the file is missing, damaged or of other tokens.
         """
-        path = folder / FILE
-        if not path.is_file():
-            raise VseppError(f"{path}: missing; run the step that encodes captions again")
-        states = np.load(path, mmap_mode="r")
-        if states.ndim != 2 or states.dtype != np.float32 or len(states) != len(tokens.ids):
-            raise VseppError(
-                f"{path}: expected float32 ({len(tokens.ids)}, size), a row for each token, got {states.dtype} {states.shape}; "
-                "it was made of other tokens: run the step that encodes captions again"
-            )
-        return cls(tokens, states)
+        return cls(tokens, open_rows(folder / FILE, np.float32, (None,), len(tokens.ids)))
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -62,7 +50,7 @@ class CaptionStates:
         """Tokens of each caption, `(n_captions,)` int64."""
         return self.tokens.lengths
 
-    def padded(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """States of some captions, padded with zeros: float32 `(n, longest, size)`; and lengths, int64 `(n,)`."""
         places, inside, lengths = self.tokens.places(rows)
         states = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
@@ -109,31 +97,27 @@ def write_caption_states(
         If the disk is full.
     """
     text.to(device).eval()
-    state.mkdir(parents=True, exist_ok=True)
-    # Rows are tokens, and a chunk is some captions: after a kill, an unfinished chunk is encoded again without the rows that are written.
-    written = GrowingRows(state / FILE, (len(tokens.ids), size), np.float32, 1)
-    check_space(state, written.missing_bytes, f"states of {len(tokens)} captions")
-    first = int(np.searchsorted(tokens.offsets, written.done, side="right")) - 1
-    starts = range(first - first % CHUNK, len(tokens), CHUNK)
-    skipped = written.done - int(tokens.offsets[starts.start]) if len(starts) else 0
-    for start in track(starts, len(tokens) - starts.start, "captions", "caption", each=CHUNK):
-        rows = np.arange(start, min(start + CHUNK, len(tokens)))
-        written.append(_states(text, size, tokens, rows, device)[skipped:])
-        skipped = 0
-    publish({written.path: out / FILE})
+
+    def make(first: int, last: int) -> np.ndarray:
+        captions = np.arange(*np.searchsorted(tokens.offsets, (first, last)))
+        return _states(text, size, tokens, captions, device)
+
+    starts = tokens.offsets[:-1:CHUNK].tolist()
+    what = f"states of {len(tokens)} captions"
+    write_rows(state / FILE, (len(tokens.ids), size), np.float32, starts, make, what=what, unit="token")
+    publish({state / FILE: out / FILE})
 
 
-def _states(text: Any, size: int, tokens: Tokens, rows: np.ndarray, device: torch.device) -> np.ndarray:
+def _states(text: Any, size: int, tokens: Tokens, captions: np.ndarray, device: torch.device) -> np.ndarray:
     """States of captions of neighbouring rows, one after another: float32 `(n_tokens, size)`."""
-    first, last = tokens.offsets[rows[0]], tokens.offsets[rows[-1] + 1]
-    found = np.empty((last - first, size), np.float32)
-    by_length = rows[np.argsort(tokens.lengths[rows], kind="stable")]
+    begin, end = tokens.offsets[captions[0]], tokens.offsets[captions[-1] + 1]
+    states = np.empty((end - begin, size), np.float32)
+    by_length = captions[np.argsort(tokens.lengths[captions], kind="stable")]
     with torch.inference_mode():
-        for start in range(0, len(rows), BATCH):
-            part = by_length[start : start + BATCH]
-            ids, lengths = map(torch.from_numpy, tokens.padded(part))
-            states = text.states(ids.to(device), lengths).cpu().numpy()
-            for row, length, of_caption in zip(part, lengths.tolist(), states, strict=True):
-                begin = tokens.offsets[row] - first
-                found[begin : begin + length] = of_caption[:length]
-    return found
+        for start in range(0, len(captions), BATCH):
+            rows = by_length[start : start + BATCH]
+            ids, lengths = map(torch.from_numpy, tokens.eval(rows))
+            padded = text.states(ids.to(device), lengths).cpu().numpy()
+            places, mask, _ = tokens.places(rows)
+            states[places[mask] - begin] = padded[mask]
+    return states

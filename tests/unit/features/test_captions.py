@@ -11,8 +11,8 @@ from specs import change
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.data.tokens import Tokens
-from vsepp.features import caption_states
-from vsepp.features.caption_states import CaptionStates, write_caption_states
+from vsepp.features import captions
+from vsepp.features.captions import CaptionStates, write_caption_states
 from vsepp.models import frozen_part
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.text.bert import Options, TextEncoder
@@ -36,18 +36,18 @@ def encoder(**options):
 def written(tokens, out, state):
     out.mkdir(exist_ok=True)
     write_caption_states(encoder(), 8, tokens, out, state, device=CPU)
-    return out / caption_states.FILE
+    return out / captions.FILE
 
 
 def test_states_are_those_of_one_caption_at_a_time(tokens, tmp_path, monkeypatch):
-    monkeypatch.setattr(caption_states, "BATCH", 8)
-    monkeypatch.setattr(caption_states, "CHUNK", 16)
+    monkeypatch.setattr(captions, "BATCH", 8)
+    monkeypatch.setattr(captions, "CHUNK", 16)
     written(tokens, tmp_path, tmp_path / "state")
     states, text = CaptionStates.open(tmp_path, tokens), encoder()
     rows = np.array([7, 3, 49])
-    values, lengths = states.padded(rows)
+    values, lengths = states.eval(rows)
     for row, of_caption, length in zip(rows, values, lengths, strict=True):
-        ids = torch.from_numpy(tokens.padded([row])[0])
+        ids = torch.from_numpy(tokens.eval([row])[0])
         alone = text.states(ids, torch.tensor([length]))[0].detach().numpy()
         np.testing.assert_allclose(of_caption[:length], alone, atol=1e-6)
         assert (of_caption[length:] == 0).all()
@@ -55,12 +55,12 @@ def test_states_are_those_of_one_caption_at_a_time(tokens, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("rows_written", [1, 40, 100])
 def test_a_killed_step_goes_on_to_the_same_bits(tokens, tmp_path, monkeypatch, rows_written):
-    monkeypatch.setattr(caption_states, "CHUNK", 16)
+    monkeypatch.setattr(captions, "CHUNK", 16)
     whole = written(tokens, tmp_path / "whole", tmp_path / "state").read_bytes()
     state = tmp_path / "cut"
     state.mkdir()
     header = len(whole) - len(tokens.ids) * 8 * 4
-    (state / caption_states.FILE).write_bytes(whole[: header + rows_written * 32 + 5])
+    (state / captions.FILE).write_bytes(whole[: header + rows_written * 32 + 5])
     assert written(tokens, tmp_path / "again", state).read_bytes() == whole
 
 
@@ -75,8 +75,8 @@ def test_a_model_embeds_states_as_it_embeds_the_tokens(tokens, tmp_path):
     model = JointEmbedding(spec, 5, 30)
     model.text.bert.load_state_dict(encoder().bert.state_dict())
     rows = np.arange(9)
-    ids, lengths = tokens.padded(rows)
-    states, _ = CaptionStates.open(tmp_path, tokens).padded(rows)
+    ids, lengths = tokens.eval(rows)
+    states, _ = CaptionStates.open(tmp_path, tokens).eval(rows)
     lengths = torch.from_numpy(lengths)
     # In training mode too, since a frozen BERT has no dropout.
     of_ids = model.train().embed_captions(torch.from_numpy(ids), lengths)
@@ -90,10 +90,12 @@ def test_a_model_embeds_states_as_it_embeds_the_tokens(tokens, tmp_path):
 def test_states_of_other_tokens_are_refused(tokens, tmp_path):
     path = written(tokens, tmp_path, tmp_path / "state")
     fewer = dataclasses.replace(tokens, ids=tokens.ids[:-1])
-    with pytest.raises(VseppError, match=r"states.npy: expected float32 \(\d+, size\), a row for each token"):
+    with pytest.raises(
+        VseppError, match=r"states\.npy: holds float32 \(\d+, 8\); expected an array float32 \(\d+, n\)"
+    ):
         CaptionStates.open(tmp_path, fewer)
     path.unlink()
-    with pytest.raises(VseppError, match=r"states\.npy: missing"):
+    with pytest.raises(VseppError, match=r"states\.npy: no such file"):
         CaptionStates.open(tmp_path, tokens)
 
 

@@ -13,9 +13,9 @@ from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_p
 
 from vsepp.base.errors import VseppError
 from vsepp.data.corpora import read_corpus
-from vsepp.features import precomputed
+from vsepp.features import published
 from vsepp.features.extract import CachedFeatures
-from vsepp.features.precomputed import import_precomputed, raw_features
+from vsepp.features.published import import_precomputed, raw_features
 
 SPLITS = {"train": "train", "dev": "val", "test": "test"}
 COUNT = sum(PRECOMP_SIZES.values())
@@ -59,11 +59,11 @@ def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, 
 
 @pytest.mark.parametrize("repeated", [(), ("dev",), ("train", "dev", "test")])
 @pytest.mark.parametrize("archive", [False, True])
-@pytest.mark.parametrize("block", [1, 5 * 4 * 3 * 6 * 2, precomputed.BLOCK_BYTES])
+@pytest.mark.parametrize("block", [1, 5 * 4 * 3 * 6 * 2, published.BLOCK_BYTES])
 def test_sets_are_the_published_rows_whatever_is_read_at_a_time(
     tmp_path, repeated, archive, block, monkeypatch, caplog
 ):
-    monkeypatch.setattr(precomputed, "BLOCK_BYTES", block)
+    monkeypatch.setattr(published, "BLOCK_BYTES", block)
     spec = write_precomp(tmp_path, repeated, shape=(3, 6))
     facts = imported(zipped(spec) if archive else spec, tmp_path)
     rows = {split: 5 if prefix in repeated else 1 for prefix, split in SPLITS.items()}
@@ -86,16 +86,16 @@ def test_sets_are_the_published_rows_whatever_is_read_at_a_time(
 def test_every_caption_keeps_the_features_that_were_published_with_it(counts, repeated, shape, block):
     sizes = dict(zip(("train", "dev", "testall"), counts, strict=True))
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(precomputed, "BLOCK_BYTES", block)
+        patch.setattr(published, "BLOCK_BYTES", block)
         spec = write_precomp(Path(folder), tuple(repeated), shape, **sizes)
         images, captions = read_corpus(spec)
         import_precomputed(spec, images, Path(folder) / "out")
         found = np.load(Path(folder) / "out/features.npy")
     assert len(captions) == 5 * len(images) == 5 * sum(counts)
-    published = {prefix: precomp_features(prefix, count, shape) for prefix, count in sizes.items()}
+    by_prefix = {prefix: precomp_features(prefix, count, shape) for prefix, count in sizes.items()}
     for text, row in zip(captions["text"], captions["image_index"], strict=True):
         prefix, _, number, *_ = text.split()
-        expected = published[prefix][int(number)]
+        expected = by_prefix[prefix][int(number)]
         np.testing.assert_array_equal(found[row], expected.reshape(-1, shape[-1]))
 
 

@@ -26,11 +26,10 @@ from vsepp.data.arrays import NpyRows
 from vsepp.data.containers import Container, role_path
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
 from vsepp.data.tables import Table, read_tables
-from vsepp.features.resumable_array import npy_header
 
 log = logging.getLogger("vsepp")
 
-# Same name as in `vsepp.features.extract`, which imports the encoders.
+# Same name as in `vsepp.features.frozen`, which imports the encoders.
 FILE = "features.npy"
 # Bytes of features that are read at a time; a few copies of them are in memory besides.
 BLOCK_BYTES = 64 << 20
@@ -92,7 +91,7 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
     blocks = chain.from_iterable(_blocks(part, at_once) for part in parts.values())
     unit = 0
     with whole_file(out / FILE) as partial, partial.open("wb") as stream:
-        stream.write(npy_header(shape, np.dtype("<f4")))
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
         for block in track(blocks, count, what, "image", each=at_once):
             stream.write(np.ascontiguousarray(block).data)
             if first.vectors == 1:
