@@ -13,16 +13,15 @@ from jinja2 import Template
 
 from vsepp import __version__
 from vsepp.base import components
-from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import write_text
+from vsepp.base.files import file_digest, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
     uncommitted_steps,
     write_manifest,
 )
-from vsepp.base.places import beside_with, evaluation_of, spec_of
+from vsepp.base.publish import beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_interval

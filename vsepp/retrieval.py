@@ -24,12 +24,11 @@ from PIL import Image
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from vsepp.base.digests import file_digest, value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, reading
+from vsepp.base.files import bytes_of, file_digest, reading, value_digest
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.base.places import beside, spec_of
 from vsepp.base.progress import track
+from vsepp.base.publish import beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import split
 from vsepp.data.containers import LARGEST_MEMBER

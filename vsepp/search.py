@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import PHOTOGRAPHS, text_of
+from vsepp.base.files import PHOTOGRAPHS, text_of, value_digest
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
-from vsepp.base.places import beside, beside_with, evaluation_of
+from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.captions import split
 from vsepp.data.decode import decoded, upright

@@ -9,7 +9,7 @@ from dag import ROOT, RUNS, make_tiny_project
 from dvc.dependency import ParamsDependency
 from dvc.repo import Repo
 
-from vsepp.base.places import PHASES
+from vsepp.base.errors import PHASES
 from vsepp.pipeline.planner import make_plan
 
 pytestmark = pytest.mark.dvc

@@ -23,7 +23,7 @@ from dag import RUNS, make_tiny_project
 from plans import edit
 from processes import at_work, wait_until
 
-from vsepp.base.places import PHASES
+from vsepp.base.errors import PHASES
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 KILLS = int(os.environ.get("SOAK_KILLS", "10"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vsepp.base.digests import path_digest
+from vsepp.base.files import path_digest
 from vsepp.base.manifest import artefact_digest, write_manifest
 from vsepp.evaluation import protocols
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics

@@ -1,12 +1,15 @@
-"""The one exception that users are meant to read, and one message for many problems of a kind."""
+"""The one exception that users are meant to read, one message for many problems of a kind, and the commands that messages tell."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from shlex import quote
 
 _NAMED, _LONGEST = 5, 1200
 _LONGEST_MESSAGE = 5000
+PHASES = ("corpus", "features", "models", "results")
+"""Phases of dvc.yaml; the workflow's target `all_<phase>` makes each."""
 
 
 class VseppError(Exception):
@@ -61,6 +64,42 @@ def printable(message: str) -> str:
 def as_started() -> str:
     """Prefix of a printed command, `uv run ` or nothing, so that it can be pasted where the present command was given."""
     return "uv run " if "UV" in os.environ else ""
+
+
+def snakemake(target: object, config: str = "", again: object = None) -> str:
+    """The command that makes a file or a target of the workflow, to be pasted into a shell.
+
+    Parameters
+    ----------
+    target
+        A path, or the name of a rule.
+    config
+        The option `--config` with its values, quoted for a shell.
+    again
+        A file that is made again although it is there.
+    """
+    forced = f"--forcerun {quote(str(again))}" if again else ""
+    words = ["snakemake --cores all", forced, config.strip(), "--", quote(str(target))]
+    return as_started() + " ".join(filter(None, words))
+
+
+def pull() -> str:
+    """The command that fetches results, verifies them and tells Snakemake that they are done, to be pasted into a shell.
+
+    Without names DVC deletes results of other presets. A pull gives files new times, so that Snakemake takes most of them for
+    out of date; `--touch` declares done whatever lies there.
+    """
+    steps = (
+        f"dvc pull {' '.join(PHASES)}",
+        "vsepp verify",
+        f"snakemake --cores 1 --touch --forceall --notemp -- {' '.join(f'all_{phase}' for phase in PHASES)}",
+    )
+    return " && ".join(as_started() + step for step in steps)
+
+
+def fixes(*commands: str) -> str:
+    """Commands that mend what a message tells of, each on a line of its own at its end."""
+    return "".join(f"\n    {'or' if k else 'fix'}: {command}" for k, command in enumerate(commands))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import glob
+import hashlib
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import reprlib
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,9 @@ PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
 """Name endings by which pictures are found in a folder."""
 LARGEST_TEXT = 1 << 30
 """Bytes of the largest text that is read; the largest of the field, Karpathy's split of COCO, has 144 MB."""
+DIGESTS = Path("results") / ".state" / "digests.json"
+"""File of a working folder that keeps digests of large files."""
+_NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 _short = reprlib.Repr()
 _short.maxlevel, _short.maxstring, _short.maxother = 2, 60, 60
@@ -191,6 +195,40 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
         return json.loads(text, object_pairs_hook=unique)
 
 
+def yaml_of(text: str, where: str) -> Any:
+    """The value of a YAML text that people write; `None` if it holds none. Errors as in `json_of`."""
+    import re
+
+    import yaml  # not at start-up: it costs a twentieth of a second
+
+    class Loader(yaml.CSafeLoader):
+        """Plain values, each key once: PyYAML silently keeps the last of equal keys."""
+
+    def unique(loader: Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+        lines: dict[Any, int] = {}
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key, line = loader.construct_object(key_node, deep=True), key_node.start_mark.line + 1
+            if key in lines:
+                raise VseppError(f"{shortly(key)} is given twice, in lines {lines[key]} and {line}; keep one")
+            lines[key] = line
+        loader.flatten_mapping(node)
+        return loader.construct_mapping(node, deep=True)
+
+    # 1e-4 is a number, as in YAML 1.2; PyYAML's own numbers need a point and a sign.
+    number = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", number, list("-+.0123456789"))
+    Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, unique)
+    with reading(where, "valid YAML, whose dates, numbers, keys and tags have a meaning"):
+        try:
+            return yaml.load(text, Loader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+            raise VseppError(f"not valid YAML: {error.problem or error.context}{place}") from error
+
+
 def own_json(path: Path, expected: str) -> Any:
     """The value of a JSON file that vsepp wrote.
 
@@ -294,3 +332,76 @@ def check_space(folder: Path, needed: int, what: str) -> None:
             f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some, or put the "
             "results on another disk"
         )
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+class FileCache:
+    """Values computed from files: valid as long as size, times and inode of the file stay the same.
+
+    Parameters
+    ----------
+    path
+        JSON file that keeps them between calls; if it is damaged or missing, everything is computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._entries: dict[str, Any] = {}
+        self._changed = False
+        self.read = 0
+        """Bytes of the files that values were computed from."""
+        with suppress(OSError, ValueError, TypeError):
+            self._entries = dict(json.loads(path.read_text(encoding="utf-8")))
+
+    def get(self, file: Path, compute: Callable[[Path], Any]) -> Any:
+        """The value of a file, a JSON value; `compute` gives it where it is not known."""
+        status = file.stat()
+        state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+        entry = self._entries.get(str(file))
+        if isinstance(entry, list) and entry[:1] == [state]:
+            return entry[1]
+        value = compute(file)
+        self._entries[str(file)] = [state, value]
+        self._changed = True
+        self.read += status.st_size
+        return value
+
+    def save(self) -> None:
+        """Keep the values of files that are still there, where this user may write."""
+        if self._changed:
+            there = {name: entry for name, entry in self._entries.items() if Path(name).exists()}
+            with suppress(OSError):
+                write_text(self._path, json.dumps(there, indent=0) + "\n")
+        self._changed = False
+
+
+def path_digest(path: Path, known: FileCache | None = None) -> str:
+    """Digest of a file, or of the relative names and contents in a folder, without manifests and Snakemake's time stamps.
+
+    Parameters
+    ----------
+    path
+        File or folder.
+    known
+        Digests of files that need not be read again.
+    """
+    if path.is_file():
+        return known.get(path, file_digest) if known else file_digest(path)
+    entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name not in _NOT_CONTENT)
+    return value_digest([[p.relative_to(path).as_posix(), path_digest(p, known)] for p in entries])
+
+
+def value_digest(value: Any) -> str:
+    """Digest of a JSON value; the order of keys does not matter."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def short_digest(*values: Any) -> str:
+    """Beginning of the digest of JSON values, for names."""
+    return value_digest(values)[:8]

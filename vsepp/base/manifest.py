@@ -14,9 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vsepp.base.digests import FileCache, differing, path_digest, value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import json_of, require_file, text_of, write_text
+from vsepp.base.files import FileCache, json_of, path_digest, require_file, text_of, value_digest, write_text
 from vsepp.base.progress import cpu_seconds, peak_memory
 
 log = logging.getLogger("vsepp")
@@ -309,6 +308,23 @@ def differences(
         [] if inputs is None else differing(inputs, manifest["inputs"]),
         code is not None and code != manifest.get("code_digest"),
     )
+
+
+def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+    """Innermost differences of two JSON values: dotted key and both values, `None` for a missing value."""
+    if one == other:
+        return []
+    if isinstance(one, dict) and isinstance(other, dict):
+        parts = [(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())]
+    elif _are_objects(one) and _are_objects(other) and len(one) == len(other):
+        parts = [(str(k), *pair) for k, pair in enumerate(zip(one, other, strict=True))]
+    else:
+        return [(key, one, other)]
+    return [found for name, a, b in parts for found in differing(a, b, f"{key}.{name}".lstrip("."))]
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
 def require_input(artefact: Path, role: str, used: Path) -> None:

@@ -1,4 +1,4 @@
-"""Work in a state folder under a lock, then publish the outputs of a step at once."""
+"""Where results lie: work in a state folder under a lock, outputs of a step published at once, and what lies beside a run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from vsepp.base.digests import differing, value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import partial_path, remove
-from vsepp.base.manifest import MANIFEST
+from vsepp.base.files import partial_path, remove, text_of, value_digest
+from vsepp.base.manifest import MANIFEST, artefact_digest, differing, read_manifest
+from vsepp.base.spec import RunSpec, from_json
 
 log = logging.getLogger("vsepp")
+CONFIG = "config.json"
+VOCABULARY = "vocabulary.json"
 RULE_SHELL = "VSEPP_RULE_SHELL"
 """Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
 
@@ -126,3 +128,41 @@ def _require_rule(output: Path) -> None:
         raise VseppError(
             f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same command again"
         )
+
+
+def spec_of(folder: Path) -> RunSpec:
+    """The spec that a run was trained under, read from its folder.
+
+    Raises
+    ------
+    VseppError
+        If it is not the folder of a run.
+    """
+    if not (folder / CONFIG).is_file():
+        raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
+    return from_json(RunSpec, text_of(folder / CONFIG, "JSON of a RunSpec"), f"{folder / CONFIG}: ")
+
+
+def beside(folder: Path, pattern: str) -> list[Path]:
+    """Paths that match a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    above = folder.absolute().parents
+    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
+
+
+def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
+    """The first artefact that matches a pattern, as `beside`, and has a digest; `None` where there is none."""
+    for artefact in beside(folder, pattern):
+        if (artefact / MANIFEST).is_file() and artefact_digest(artefact) == digest:
+            return artefact
+    return None
+
+
+def evaluation_of(folder: Path) -> Path | None:
+    """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or only another model was."""
+    folder = folder.absolute()
+    if len(folder.parents) < 3:
+        return None
+    evaluation = folder.parents[2] / "evaluations" / folder.parent.name / folder.name
+    if not (evaluation / MANIFEST).is_file():
+        return None
+    return evaluation if read_manifest(evaluation)["inputs"].get("run") == artefact_digest(folder) else None

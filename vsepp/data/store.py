@@ -19,10 +19,9 @@ import numpy as np
 from vsepp.base.errors import VseppError, refuse
 from vsepp.base.files import check_space, whole_file, write_text
 from vsepp.base.manifest import read_manifest
-from vsepp.base.progress import track
+from vsepp.base.progress import in_processes, track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict, with_files
-from vsepp.base.workers import in_processes
 from vsepp.data.arrays import open_rows
 from vsepp.data.containers import role_path
 from vsepp.data.decode import Chunk, ChunkResult, Photographs, decode_chunk, measure

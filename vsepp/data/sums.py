@@ -16,12 +16,10 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Sha256, mistakes_of
-from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import text_of, write_text
+from vsepp.base.files import file_digest, text_of, write_text, yaml_of
 from vsepp.base.manifest import sidecar_path
 from vsepp.base.spec import SourceSpec
-from vsepp.base.yaml import yaml_of
 
 log = logging.getLogger("vsepp")
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vsepp.base.declared import TASKS
-from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
+from vsepp.base.files import value_digest
 
 
 @dataclass(frozen=True, eq=False)

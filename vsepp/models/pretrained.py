@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base import components
-from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
+from vsepp.base.files import file_digest
 from vsepp.base.spec import EncoderSpec
 from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder, build_encoder, family_of, load_state, save_encoder

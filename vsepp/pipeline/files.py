@@ -15,8 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from vsepp.base.declared import mistakes_of
 from vsepp.base.errors import VseppError, cut, did_you_mean
-from vsepp.base.files import text_of
-from vsepp.base.yaml import yaml_of
+from vsepp.base.files import text_of, yaml_of
 
 M = TypeVar("M", bound=BaseModel)
 _LARGEST = 4 << 20

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vsepp.base.digests import differing, value_digest
 from vsepp.base.errors import VseppError
+from vsepp.base.files import value_digest
 from vsepp.base.manifest import (
     MANIFEST,
     ancestors_of,
     artefact_digest,
     differences,
+    differing,
     parent_of,
     read_manifest,
     require_input,
     require_intact,
 )
-from vsepp.base.places import CONFIG, VOCABULARY
+from vsepp.base.publish import CONFIG, VOCABULARY
 from vsepp.base.spec import RunSpec, to_dict
 
 

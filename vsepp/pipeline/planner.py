@@ -11,10 +11,8 @@ from typing import Any
 from vsepp.base import components
 from vsepp.base.components import checked, describe, resolved
 from vsepp.base.declared import PIECES
-from vsepp.base.digests import short_digest
-from vsepp.base.errors import VseppError
-from vsepp.base.files import is_there
-from vsepp.base.places import PHASES
+from vsepp.base.errors import PHASES, VseppError
+from vsepp.base.files import is_there, short_digest
 from vsepp.base.spec import (
     CaptionStatesSpec,
     CorpusSpec,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from vsepp.base.components import module_name
-from vsepp.base.digests import value_digest
+from vsepp.base.files import value_digest
 from vsepp.base.manifest import CLOCKED, MANIFEST
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.code import code_digest
@@ -75,7 +75,7 @@ class Step:
     run: Run
     """Spec, role → input, folder to write to, the job → facts for the manifest."""
     phase: str
-    """One of `vsepp.base.places.PHASES`."""
+    """One of `vsepp.base.errors.PHASES`."""
     folder: str
     """With `{preset}`, `{variant}` and `{name}`, relative to the working folder."""
     modules: Callable[[Any], Sequence[str]]

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base.devices import visible_gpus
-from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import is_there, json_of, reading, text_of, write_text
+from vsepp.base.files import is_there, json_of, reading, text_of, value_digest, write_text
 from vsepp.base.manifest import MANIFEST
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.evaluation.metrics import FOLDS

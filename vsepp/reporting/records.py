@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import VseppError, fixes, pull, snakemake
 from vsepp.base.manifest import ancestors_of, differences, parent_of, uncommitted_steps
-from vsepp.base.places import fixes, pull, snakemake
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.reporting import filters

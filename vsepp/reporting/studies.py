@@ -25,9 +25,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, as_started
-from vsepp.base.files import csv_text, reading, write_arrays, write_text
+from vsepp.base.files import csv_text, reading, value_digest, write_arrays, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     SEAL,

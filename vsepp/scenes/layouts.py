@@ -16,9 +16,8 @@ import numpy as np
 
 from vsepp.base.declared import SPLITS
 from vsepp.base.errors import VseppError
-from vsepp.base.progress import track
+from vsepp.base.progress import in_processes, track
 from vsepp.base.spec import Difficulty, ScenesSpec
-from vsepp.base.workers import in_processes
 from vsepp.scenes.grammar import tokenise, write_captions
 from vsepp.scenes.render import render_scene
 from vsepp.scenes.world import Scene, sample_split

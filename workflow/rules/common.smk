@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 from vsepp.base.devices import visible_gpus
-from vsepp.base.errors import VseppError, printable
-from vsepp.base.places import fixes, pull
+from vsepp.base.errors import VseppError, fixes, printable, pull
 from vsepp.base.publish import RULE_SHELL
 from vsepp.pipeline.files import with_types
 from vsepp.pipeline.plan import DOWNLOADS

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, json_of, shortly, text_of
-from vsepp.base.yaml import yaml_of
+from vsepp.base.files import bytes_of, json_of, shortly, text_of, yaml_of
 
 
 @pytest.mark.parametrize(

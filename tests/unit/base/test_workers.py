@@ -12,7 +12,7 @@ import pytest
 from processes import wait_until
 
 from vsepp.base.errors import VseppError
-from vsepp.base.workers import in_processes
+from vsepp.base.progress import in_processes
 
 
 def work(number, path=None):

@@ -19,8 +19,8 @@ from legacy_files import (
 from torch import nn
 
 from vsepp.apps.cli import main
-from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
+from vsepp.base.files import file_digest
 from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.models import weights as weight_files

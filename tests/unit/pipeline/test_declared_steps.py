@@ -10,7 +10,7 @@ import pytest
 from plans import plan
 
 from vsepp.base.components import module_name
-from vsepp.base.places import PHASES
+from vsepp.base.errors import PHASES
 from vsepp.base.spec import VocabularySpec
 from vsepp.pipeline.code import NOT_COMPUTATION, code_digest, modules_of
 from vsepp.pipeline.steps import STEPS

@@ -20,7 +20,7 @@ DUMP = """
 import json, sys
 from vsepp.pipeline.planner import make_plan
 from vsepp.base.errors import VseppError
-from vsepp.base.digests import value_digest
+from vsepp.base.files import value_digest
 from vsepp.base.spec import to_dict
 try:
     plan = make_plan("params", json.loads(sys.argv[1]))
@@ -108,7 +108,7 @@ def test_a_paper_is_a_folder(project, before):
     ("module", "text", "entry"),
     [
         ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
-        ("similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
+        ("models/similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
         ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
         ("models/heads/mlp.py", OWN_HEAD, {"image_head": "mlp"}),
         (

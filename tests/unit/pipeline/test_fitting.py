@@ -8,7 +8,7 @@ import specs
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import recorded
-from vsepp.base.places import spec_of
+from vsepp.base.publish import spec_of
 from vsepp.base.spec import FeaturesSpec, StoreSpec, to_dict, to_json
 from vsepp.pipeline.fitting import require_fitting
 

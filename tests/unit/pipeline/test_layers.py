@@ -8,8 +8,8 @@ from plans import PARAMS, edit, nested, over, plan, refused
 from snakemake.cli import parse_config
 
 from vsepp.base.errors import VseppError
+from vsepp.base.files import yaml_of
 from vsepp.base.spec import Component
-from vsepp.base.yaml import yaml_of
 from vsepp.pipeline.files import settings_of, with_types
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.planner import make_plan

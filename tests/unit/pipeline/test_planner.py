@@ -8,8 +8,7 @@ import pytest
 from plans import PARAMS, copied, edit, plan
 
 from vsepp.base import components
-from vsepp.base.errors import VseppError
-from vsepp.base.places import PHASES
+from vsepp.base.errors import PHASES, VseppError
 from vsepp.base.spec import Component, SizeAugmentationSpec, to_dict
 from vsepp.losses import first_epoch_after
 from vsepp.pipeline.planner import make_plan
@@ -607,7 +606,7 @@ def test_pictures_do_not_depend_on_the_order_of_papers():
 
 def test_two_specs_of_one_name_are_refused(tmp_path):
     checkpoint = {"run": "coco-vsepp-rc", "checkpoint": "a.pth.tar", "vocabulary": "a.pkl"}
-    edit(copied(tmp_path) / "papers/vsepp/models/released.py.yaml", {"flickr-vsepp-1c-published": checkpoint})
+    edit(copied(tmp_path) / "papers/vsepp/released.yaml", {"flickr-vsepp-1c-published": checkpoint})
     touch(tmp_path / "own", "a.pth.tar", "a.pkl", "f30k_precomp/train_ims.npy")
     with pytest.raises(
         VseppError, match=r"runs/flickr-vsepp-1c-published/seed-0: would be run .* and released"

@@ -5,8 +5,8 @@ import pytest
 import specs
 import torch
 
-from vsepp.base.digests import path_digest
 from vsepp.base.errors import VseppError
+from vsepp.base.files import path_digest
 from vsepp.base.spec import PretrainingSpec
 from vsepp.models.encoder import load_encoder
 from vsepp.scenes.pretrain import LABELS, labelled_scenes, pretrain

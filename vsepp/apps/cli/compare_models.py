@@ -9,8 +9,7 @@ from typing import Any
 
 from vsepp.apps.cli.common import add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
-from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.places import fixes, snakemake
+from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
 from vsepp.reporting.studies import METRICS_FILE, Kept
 
 

@@ -178,7 +178,7 @@ def _fetched(given: argparse.Namespace, name: str) -> Path:
 
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it."""
-    from vsepp.base.places import spec_of
+    from vsepp.base.publish import spec_of
     from vsepp.pipeline.making import make
 
     if given.corpus is None:

@@ -9,8 +9,7 @@ from typing import Any
 
 from vsepp.apps.cli.common import add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
-from vsepp.base.errors import VseppError, as_started, did_you_mean
-from vsepp.base.places import fixes, snakemake
+from vsepp.base.errors import VseppError, as_started, did_you_mean, fixes, snakemake
 from vsepp.pipeline.step import Step
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import MissingInput, Table, read_table

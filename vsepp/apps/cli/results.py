@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.apps.cli.common import add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
-from vsepp.base.digests import DIGESTS, FileCache
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import PHASES, VseppError, fixes, snakemake
+from vsepp.base.files import DIGESTS, FileCache
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.places import PHASES, fixes, snakemake
 from vsepp.base.progress import bytes_text
 
 if TYPE_CHECKING:
@@ -59,7 +58,9 @@ def verify(given: argparse.Namespace) -> None:
             f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
             "null, or make this variant with Snakemake alone"
         )
-    known = FileCache(DIGESTS, forget=given.full)
+    if given.full:
+        DIGESTS.unlink(missing_ok=True)
+    known = FileCache(DIGESTS)
     findings = verify_all(plan.table.values(), known, given.phase, config_option(given))
     bad = [found for found in findings if found.differences]
     by_other_code = [found for found in findings if found.other_code and not found.differences]
