@@ -89,10 +89,10 @@ def steps(run: RunSpec, dim: int, images: int, device: torch.device) -> Finding:
     errors: list[tuple[float, float]] = []
     batches = ((epoch, batch) for epoch in range(STEPS) for batch in training.batches(epoch))
     for epoch, batch in itertools.islice(batches, STEPS):
-        expected.model.load_state_dict(training.model.state_dict())
+        expected.training.model.load_state_dict(training.training.model.state_dict())
         loss, right_loss = (float(side.step(batch, epoch)) for side in (training, expected))
         gradient, right_gradient = (
-            torch.cat([parameter.grad.flatten() for parameter in side.optimiser.parameters])[None]
+            torch.cat([parameter.grad.flatten() for parameter in side.training.optimiser.parameters])[None]
             for side in (training, expected)
         )
         errors.append((abs(loss / right_loss - 1), relative_error(gradient, right_gradient)))

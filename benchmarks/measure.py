@@ -44,10 +44,9 @@ from vsepp.features.frozen import CHUNK_CAPTIONS, encode_batch, write_tape
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
-from vsepp.training.batches import StepPairs, epoch_batches
+from vsepp.training import step as training_step
+from vsepp.training.batches import StepPairs, epoch_batches, load_batch
 from vsepp.training.data import load_training_data
-from vsepp.training.epoch import step_inputs
-from vsepp.training.step import RunLoss, make_optimiser, train_step
 
 ROOT = Path(vsepp.__file__).resolve().parents[1]
 NETWORKS = (
@@ -228,16 +227,16 @@ class Training:
 
     def __init__(self, run: RunSpec, artefacts: dict[str, Path], device: torch.device) -> None:
         self.run, self.device = run, device
-        self.data = load_training_data(run, artefacts, device)
+        self.data = load_training_data(run, artefacts, Placing(device))
         encoder = None
         if run.live_encoder:
-            encoder = load_encoder(run.encoder, self.data.encoder_folder)
+            encoder = load_encoder(run.encoder, artefacts["encoder"])
             encoder = encoder.requires_grad_(run.finetuned).eval()
         torch.manual_seed(run.init_seed)
-        model = JointEmbedding(run.model, self.data.feature_dim, self.data.vocabulary_size, encoder)
-        self.model = model.to(device)
-        self.loss = RunLoss.of(run, {}, device)
-        self.optimiser = make_optimiser(self.model, run.schedule.learning_rate, self.loss, run.optimiser)
+        model = JointEmbedding(run.model, self.data.images.dim, self.data.vocabulary_size, encoder)
+        loss = training_step.RunLoss.from_run(run, {}, device)
+        optimiser = training_step.make_optimiser(run, model.to(device), loss)
+        self.training = training_step.Training(run, model, loss, optimiser, device)
         self.again = itertools.cycle(self.batches(epoch=0))
 
     def batches(self, epoch: int) -> list[StepPairs]:
@@ -249,10 +248,9 @@ class Training:
     def step(self, batch: StepPairs, epoch: int) -> torch.Tensor:
         """Take a step; gives its loss."""
         run = self.run
-        inputs = step_inputs(run, self.data, self.loss, batch, epoch, self.device)
-        clip_norm, bf16 = run.schedule.clip_norm, run.precision == "bf16"
+        inputs = load_batch(self.training, self.data, batch, epoch)
         with fp32_products_in(run.precision, self.device):
-            return train_step(self.model, self.optimiser, self.loss, inputs, clip_norm, bf16=bf16)
+            return training_step.take_step(self.training, inputs, run.schedule.learning_rate)
 
     def repeated(self) -> torch.Tensor:
         """Take the next step of the first epoch, which begins again after its last one."""

@@ -26,22 +26,18 @@ import pandas as pd
 import torch
 
 from vsepp.base.manifest import recorded
+from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
 from vsepp.data.tokens import END, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.blocks import EmbeddingScores, Vectors
-from vsepp.evaluation.encode import (
-    caption_inputs,
-    corpus_tokens,
-    embed_captions,
-    embed_images,
-    eval_images,
-    evaluation_mode,
-)
+from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
 from vsepp.evaluation.ranks import rank_positives
 from vsepp.evaluation.truth import own_captions
+from vsepp.features.captions import open_captions
 from vsepp.features.frozen import FILE as FEATURES
+from vsepp.features.images import open_eval_images
 from vsepp.models.joint import load_joint
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train
@@ -100,9 +96,9 @@ def roles(folder: Path) -> dict[str, Path]:
 def learn(folder: Path, pairs: int) -> dict[str, float]:
     """Train for an epoch."""
     run, folders = the_run(), roles(folder)
-    data = load_training_data(run, folders, CPU)
+    data = load_training_data(run, folders, Placing(CPU))
     (folder / "run").mkdir()
-    train(run, data, folder / "run", folder / "state", CPU, folders)
+    train(run, data, folder / "run", folder / "state", CPU)
     (rate,) = pd.read_csv(folder / "run/history.csv")["pairs_per_second"]
     return {"pairs_per_second": rate}
 
@@ -111,14 +107,14 @@ def rank(folder: Path, pairs: int) -> dict[str, float]:
     """Embed all images and the captions that ask, and rank both ways."""
     run, folders = the_run(), roles(folder)
     images, captions = read_tables(folders["corpus"])
-    tokens = corpus_tokens(folders, len(captions), run)
+    texts = open_captions(folders, len(captions))
     asking = np.arange(0, pairs, max(1, pairs // QUERIES))[:QUERIES]
     model = load_joint(run.model, folder / "run/model.safetensors", made_up.VOCABULARY, None)
-    read = eval_images(run, folders, len(images)).rows
+    read = open_eval_images(run, folders, len(images))
     started = time.monotonic()
     with evaluation_mode(model, CPU):
         vectors = embed_images(model, read, np.arange(pairs), CPU)
-        queries = embed_captions(model, caption_inputs(folders, tokens), asking, CPU)
+        queries = embed_captions(model, texts, asking, CPU)
     embedded = time.monotonic()
     scores = EmbeddingScores(Vectors(vectors, queries, run.model.similarity))
     ranks = rank_positives(scores, own_captions(asking))

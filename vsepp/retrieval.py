@@ -40,7 +40,6 @@ from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
     BATCH,
-    CentreCrops,
     embed_captions,
     embed_images,
     evaluation_mode,
@@ -48,11 +47,11 @@ from vsepp.evaluation.encode import (
 )
 from vsepp.evaluation.scores import best_of_blocks
 from vsepp.features.frozen import features_of
+from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
 from vsepp.models.pretrained import import_weights
-from vsepp.models.sets import ImageBatch
 from vsepp.shipped import model_folder
 
 log = logging.getLogger("vsepp")
@@ -169,7 +168,7 @@ class Model:
         pixels = np.stack(found) if squashed else WholeImages.in_memory(found)
         crop = self.run.eval_crop
         if self.encoder is None:
-            return self._through_joint(len(pixels), CentreCrops(pixels, crop).rows)
+            return self._through_joint(len(pixels), CentreCrops(pixels, crop))
         features = features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
         return self.embed_features(features if self.joint.image_pooling else features[:, 0])
 
@@ -208,11 +207,11 @@ class Model:
             shape = f"(n, k, {wanted})" if sets else f"(n, {wanted})"
             raise VseppError(f"features: expected shape {shape}, got {features.shape}")
         features = np.ascontiguousarray(features, np.float32)
-        return self._through_joint(len(features), lambda rows: ImageBatch(torch.from_numpy(features[rows])))
+        return self._through_joint(len(features), Features(features if sets else features[:, None], sets))
 
-    def _through_joint(self, count: int, inputs: Any) -> np.ndarray:
+    def _through_joint(self, count: int, images: EvalImages) -> np.ndarray:
         with evaluation_mode(self.joint, self.device):
-            return embed_images(self.joint, inputs, np.arange(count), self.device)
+            return embed_images(self.joint, images, np.arange(count), self.device)
 
     def embed_captions(self, captions: Iterable[str]) -> CaptionEmbeddings:
         """Embed captions, split into words as the training captions were.

@@ -130,10 +130,10 @@ class Options:
     """Factor of the loss's learning rate."""
 
 class Optimiser:
-    def __init__(self, parameters, learning_rate, options):
+    def __init__(self, parameters, options):
         names, self.parameters = zip(*parameters)
         self.factors = [options.of_loss if name.startswith("loss.") else 1.0 for name in names]
-        self.learning_rate, self.options = learning_rate, options
+        self.options = options
         self.steps = [torch.zeros_like(parameter) for parameter in self.parameters]
 
     def zero_grad(self):
@@ -141,11 +141,11 @@ class Optimiser:
             parameter.grad = None
 
     @torch.no_grad()
-    def step(self):
+    def step(self, learning_rate):
         for parameter, last, factor in zip(self.parameters, self.steps, self.factors):
             if parameter.grad is not None:
                 last.mul_(self.options.momentum).add_(parameter.grad)
-                parameter.sub_(factor * self.learning_rate * last)
+                parameter.sub_(factor * learning_rate * last)
 
     def state_dict(self):
         return {"steps": self.steps}

@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 from specs import change
 
+from vsepp.base.placement import Placing
 from vsepp.base.spec import CropSpec, RunSpec, VectorsSpec, from_json
 from vsepp.data.captions import build_vocabulary, encode_captions
 from vsepp.data.tables import write_tables
@@ -96,30 +97,35 @@ def artefacts(folder, name="vgg", **changes):
     return {role: place for role, place in (places | changes).items() if place}
 
 
-def data_of(run, folder):
-    return load_training_data(run, artefacts(folder, run.encoder.name), CPU)
+def data_of(run, folder, **changes):
+    return load_training_data(run, artefacts(folder, run.encoder.name, **changes), Placing(CPU))
 
 
 class Killed(Exception):
     """Stands for whatever ends a process between two steps."""
 
 
-def killed_at(data, call, source="train_inputs"):
-    """The data with a source of features that fails at its `call`-th use, from 0."""
-    calls = iter(range(call))
-    real = getattr(data, source)
+class KilledImages:
+    """The images of a training; their `call`-th use in training or validation, from 0, fails."""
 
-    def inputs(*arguments):
-        if next(calls, None) is None:
+    def __init__(self, images, call, method):
+        self.images, self.calls, self.method = images, iter(range(call)), method
+
+    def __getattr__(self, name):
+        if name == self.method and next(self.calls, None) is None:
             raise Killed
-        return real(*arguments)
+        return getattr(self.images, name)
 
-    return dataclasses.replace(data, **{source: inputs})
+
+def killed_at(data, call, method="train"):
+    """The data with images that fail at the `call`-th use of their method, from 0."""
+    return dataclasses.replace(data, images=KilledImages(data.images, call, method))
 
 
 def run_in(folder, run, data, init_from=None, folders=None, **options):
-    folders = folders or ({} if init_from is None else {"init_from": init_from})
-    facts = train(run, data, folder / "out", folder / "state", CPU, folders, **options)
+    started = {} if init_from is None else {"init_from": init_from}
+    data = dataclasses.replace(data, folders={**data.folders, **started, **(folders or {})})
+    facts = train(run, data, folder / "out", folder / "state", CPU, **options)
     return folder / "out", facts
 
 
@@ -130,7 +136,7 @@ def train_alone(spec, corpus, out, state, largest_file=None):
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     run = from_json(RunSpec, spec)
-    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, {}, checkpoint_seconds=0)
+    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
 
 
 def weights(folder):

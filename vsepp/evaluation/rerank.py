@@ -13,9 +13,10 @@ from vsepp.base.progress import track
 from vsepp.data.tokens import Tokens
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.encode import BATCH, ImageInputs, SplitRows, evaluation_mode
+from vsepp.evaluation.encode import BATCH, SplitRows, evaluation_mode
 from vsepp.evaluation.scores import BestLists, best_items, ranges
 from vsepp.features.captions import CaptionStates
+from vsepp.features.images import EvalImages
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import Sets
 
@@ -33,7 +34,7 @@ class Reranker:
     def of(
         cls,
         model: JointEmbedding,
-        images: ImageInputs,
+        images: EvalImages,
         captions: Tokens | CaptionStates,
         rows: SplitRows,
         *,
@@ -43,7 +44,7 @@ class Reranker:
         with evaluation_mode(model, device):
             vectors = []
             for part in ranges(len(rows.images), BATCH):
-                batch = images(rows.images[part]).map(lambda values: values.to(device))
+                batch = images.eval(rows.images[part]).map(lambda values: values.to(device))
                 values, lengths = model.image_vectors(batch)
                 assert lengths is not None  # a run with a matcher has sets
                 vectors.append((values, lengths))

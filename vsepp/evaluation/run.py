@@ -18,22 +18,13 @@ from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
-from vsepp.evaluation.encode import (
-    ImageInputs,
-    SplitRows,
-    caption_inputs,
-    corpus_tokens,
-    encode_split,
-    eval_images,
-    required,
-    split_rows,
-    warn_of_another_tokenizer,
-)
+from vsepp.evaluation.encode import SplitRows, encode_split, split_rows
 from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import ScoredSet
-from vsepp.features.captions import CaptionStates
-from vsepp.models.encoder import build_encoder, load_encoder
-from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
+from vsepp.features.captions import CaptionStates, open_captions
+from vsepp.features.images import EvalImages, open_eval_images
+from vsepp.models.encoder import load_encoder
+from vsepp.models.joint import JointEmbedding, load_joint
 
 
 def evaluate_run(
@@ -49,7 +40,9 @@ def evaluate_run(
     spec
         The run's spec, the split and the protocols.
     folders
-        As for `encode_run`; and `<truth>_<role>` → raw file of a truth.
+        Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the tables;
+        what `open_eval_images` and `open_captions` name; for an image encoder inside the model `encoder`; and `<truth>_<role>` →
+        raw file of a truth.
     out
         Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
     device
@@ -58,7 +51,7 @@ def evaluate_run(
     Raises
     ------
     VseppError
-        As `encode_run`, and if the split is too small for a protocol, or for re-ranking.
+        If an artefact does not fit the run, or the split is too small for a protocol, or for re-ranking.
     """
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
     embeddings = encode_split(*opened, device=device)
@@ -145,51 +138,18 @@ def _texts(corpus: Path, split: str) -> list[str]:
     return ["".join(filter(str.isalnum, text.lower())) for text, of in chosen if of == split]
 
 
-def encode_run(run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device) -> Embeddings:
-    """Embed a split with the best snapshot of a trained run.
-
-    Parameters
-    ----------
-    run
-        The run's spec.
-    split
-        `test`, `val`, ...
-    folders
-        Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the
-        tables; `tokens`, word ids of all captions under that vocabulary, made here if not given; `caption_states`, states of the
-        tokens, for a frozen text encoder, computed here if not given; for a frozen image encoder `features` under the
-        validation and test crop; for an image encoder inside the model `eval_store` and, unless the run's weights include
-        the encoder's, `encoder`.
-    device
-        Where to compute.
-
-    Raises
-    ------
-    VseppError
-        If an artefact is missing or does not fit.
-    """
-    return encode_split(*_opened(run, split, folders, device), device=device)
-
-
 def _opened(
     run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
-) -> tuple[JointEmbedding, ImageInputs, Tokens | CaptionStates, SplitRows]:
-    """A trained model and its inputs for a split, as `encode_split` takes them; arguments and errors as of `encode_run`."""
+) -> tuple[JointEmbedding, EvalImages, Tokens | CaptionStates, SplitRows]:
+    """A trained model and its inputs for a split, as `encode_split` takes them."""
     images, captions = read_tables(folders["corpus"])
     vocabulary = Vocabulary.read(folders["run"])
-    if "tokens" in folders:
-        tokens = corpus_tokens(folders, len(captions), run)
-    else:
-        from vsepp.data.captions import encode_captions  # needs nltk, which the steps run without
-
-        warn_of_another_tokenizer(vocabulary, folders["run"])
-        tokens = encode_captions(captions, vocabulary)
+    encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid) if run.live_encoder else None
     weights = folders["run"] / "model.safetensors"
-    network = None
-    if run.live_encoder and "encoder" not in folders and holds_encoder(weights):
-        network = build_encoder(run.encoder, grid=run.grid)
-    elif run.live_encoder:
-        network = load_encoder(run.encoder, required(folders, "encoder", run), grid=run.grid)
-    model = load_joint(run.model, weights, len(vocabulary), network).to(device)
-    inputs = eval_images(run, folders, len(images)).rows
-    return model, inputs, caption_inputs(folders, tokens), split_rows(images, captions, split)
+    model = load_joint(run.model, weights, len(vocabulary), encoder).to(device)
+    return (
+        model,
+        open_eval_images(run, folders, len(images)),
+        open_captions(folders, len(captions)),
+        split_rows(images, captions, split),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from vsepp.base import components
+from vsepp.base.errors import VseppError
 from vsepp.base.publish import publish
 from vsepp.base.spec import CaptionStatesSpec
 from vsepp.data.arrays import open_rows, write_rows
@@ -56,6 +57,32 @@ class CaptionStates:
         states = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
         states[inside] = self.states[places[inside]]
         return states, lengths
+
+
+def open_captions(folders: Mapping[str, Path], count: int) -> Tokens | CaptionStates:
+    """Open what a run's model reads for captions.
+
+    Parameters
+    ----------
+    folders
+        Role → folder: `tokens`, of all captions of the corpus; with a frozen text encoder `caption_states`, the states of these tokens.
+    count
+        Number of captions in the table.
+
+    Raises
+    ------
+    VseppError
+        If an artefact is damaged or belongs to another corpus.
+    """
+    tokens = Tokens.load(folders["tokens"])
+    if len(tokens) != count:
+        raise VseppError(
+            f"{folders['tokens']}: has tokens of {len(tokens)} captions, expected {count} as in the table of captions; it was made "
+            "from another corpus: run the step that makes it again"
+        )
+    if "caption_states" not in folders:
+        return tokens
+    return CaptionStates.open(folders["caption_states"], tokens)
 
 
 def make_caption_states(

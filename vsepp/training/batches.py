@@ -1,4 +1,4 @@
-"""Which pairs each step uses: a function of the seed, the epoch and the step alone.
+"""Which pairs each step uses, and their images and captions: a function of the seed, the epoch and the step alone.
 
 So a training that is resumed, also on another machine, uses the same pairs as an uninterrupted one.
 """
@@ -10,10 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
+from vsepp.base.placement import upload
 from vsepp.base.spec import ScheduleSpec
+from vsepp.losses import Batch
+from vsepp.training.data import TrainingData
+from vsepp.training.matching import Candidates
+from vsepp.training.step import StepBatch, Training
 
-# First word of each generator's seed, so that order, extra pairs and subsets are independent draws.
+# First word of each generator's seed, so that order, extra pairs and subsets are independent.
 _ORDER, _EXTRA, _SUBSET = 1, 2, 3
 
 
@@ -29,36 +35,9 @@ class StepPairs:
     """int64 `(m,)`, positions in `pairs` from which negatives are taken; `None`: all."""
 
 
-class Permutation:
-    """The order in which an epoch uses the pairs; further pairs are sampled uniformly.
-
-    Parameters
-    ----------
-    pairs
-        How many there are.
-    order_seed, epoch
-        Seed and epoch that the order is a function of.
-    """
-
-    def __init__(self, pairs: int, order_seed: int, epoch: int) -> None:
-        self._seed = order_seed, epoch
-        self.order = np.random.default_rng((_ORDER, *self._seed)).permutation(pairs)
-
-    def further(self, asked: np.ndarray, count: int, step: int) -> np.ndarray:
-        """Pairs int64 `(count,)` besides a step's own pairs, no pair twice; all other pairs where there are fewer.
-
-        Parameters
-        ----------
-        asked
-            The pairs of the step.
-        count
-            How many.
-        step
-            From 0.
-        """
-        rest = np.delete(np.arange(len(self.order)), asked)
-        generator = np.random.default_rng((_EXTRA, *self._seed, step))
-        return generator.choice(rest, min(count, len(rest)), replace=False)
+def epoch_order(pairs: int, order_seed: int, epoch: int) -> np.ndarray:
+    """The order in which an epoch, from 0, uses training pairs: int64 `(pairs,)`."""
+    return np.random.default_rng((_ORDER, order_seed, epoch)).permutation(pairs)
 
 
 def steps_per_epoch(pairs: int, batch_size: int) -> int:
@@ -87,16 +66,48 @@ def epoch_batches(
     first
         The step to begin with.
     """
-    permutation, batch_size = Permutation(pairs, order_seed, epoch), schedule.batch_size
+    order = epoch_order(pairs, order_seed, epoch)
+    batch_size = schedule.batch_size
     size = batch_size if schedule.negative_set is None else schedule.negative_set
     for step in range(first, steps_per_epoch(pairs, batch_size)):
-        asked = permutation.order[step * batch_size : (step + 1) * batch_size]
+        queries = order[step * batch_size : (step + 1) * batch_size]
         if size > batch_size:
-            further = permutation.further(asked, size - len(asked), step)
-            yield StepPairs(np.concatenate([asked, further]), len(asked), None)
-        elif size < len(asked):
+            others = np.delete(np.arange(pairs), queries)
+            generator = np.random.default_rng((_EXTRA, order_seed, epoch, step))
+            extra = generator.choice(others, min(size - len(queries), len(others)), replace=False)
+            yield StepPairs(np.concatenate([queries, extra]), len(queries), None)
+        elif size < len(queries):
             generator = np.random.default_rng((_SUBSET, order_seed, epoch, step))
-            subset = generator.choice(len(asked), size, replace=False)
-            yield StepPairs(asked, len(asked), np.sort(subset))
+            subset = generator.choice(len(queries), size, replace=False)
+            yield StepPairs(queries, len(queries), np.sort(subset))
         else:
-            yield StepPairs(asked, len(asked), None)
+            yield StepPairs(queries, len(queries), None)
+
+
+def load_batch(training: Training, data: TrainingData, step: StepPairs, epoch: int) -> StepBatch:
+    """Gather the images and captions of this process's share of a step's pairs on the device, without waiting for it."""
+    run, device = training.run, training.device
+    rows, image_rows = data.pairs[step.pairs], data.image_rows[step.pairs]
+    needed = {"image_rows": image_rows, "caption_rows": rows}
+    known = Batch(
+        queries=step.queries,
+        negatives=None if step.negatives is None else upload(step.negatives, device),
+        epoch=epoch,
+        epochs=run.schedule.epochs,
+        state=training.loss.state,
+        **{name: upload(needed[name], device) for name in training.loss.needs},
+    )
+    candidates = None
+    if run.model.matcher is not None:
+        caption_ids = data.caption_ids[step.pairs]
+        candidates = Candidates.from_pairs(image_rows, caption_ids, run.draw, epoch, device)
+    share = rows[training.group.share(len(rows))]
+    captions, lengths = data.captions.train(share, epoch)
+    return StepBatch(
+        pairs=len(rows),
+        images=data.images.train(share, epoch).map(lambda values: upload(values, device)),
+        captions=upload(captions, device),
+        lengths=torch.from_numpy(lengths),
+        known=known,
+        candidates=candidates,
+    )

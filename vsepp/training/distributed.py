@@ -43,6 +43,15 @@ class ProcessGroup:
         """Whether this process validates, writes and reports."""
         return self.rank == 0
 
+    def seed_step(self, seed: int, epoch: int, step: int) -> None:
+        """Seed torch before a step, in each of several processes by another number, so that their dropout is independent.
+
+        A resumed training draws the same, and needs no process's generator. A single process draws on.
+        """
+        if self.size > 1:
+            numbers = np.random.SeedSequence((seed, epoch, step, self.rank)).generate_state(1, np.uint64)
+            torch.manual_seed(int(numbers[0]))
+
     def share(self, pairs: int) -> np.ndarray:
         """Positions int64 `(n,)` of the pairs of a batch that this process loads and embeds, as many as every other process.
 

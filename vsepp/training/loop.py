@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -12,26 +14,34 @@ from typing import Any
 import numpy as np
 import torch
 
+from vsepp.base.errors import VseppError
+from vsepp.base.files import csv_text, own_json, write_text
 from vsepp.base.placement import Placing
-from vsepp.base.progress import duration_text
+from vsepp.base.progress import duration_text, track
 from vsepp.base.publish import publish
-from vsepp.base.spec import RunSpec, to_json
+from vsepp.base.spec import RunSpec, ScheduleSpec, from_dict, to_json
 from vsepp.data.vocabulary import Vocabulary
-from vsepp.evaluation.encode import required
+from vsepp.evaluation.encode import encode_split
+from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
+from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.losses import first_epoch_after
 from vsepp.models import weights
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoints
+from vsepp.models.precision import fp32_products_in
+from vsepp.training.batches import epoch_batches, load_batch, steps_per_epoch
+from vsepp.training.checkpoint import SECONDS_BETWEEN, Checkpoint, EpochRecord, Progress
 from vsepp.training.data import TrainingData, load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
-from vsepp.training.epoch import train_epoch
-from vsepp.training.history import EpochRecord, write_history
-from vsepp.training.state import EpochSoFar, Training, resume, save
-from vsepp.training.step import RunLoss, make_optimiser, require_parts
+from vsepp.training.step import RunLoss, Training, make_optimiser, require_parts, take_step
 
 log = logging.getLogger("vsepp")
+MODEL_FILE, HISTORY_FILE, SPEC_FILE = "model.safetensors", "history.csv", "config.json"
 LOSS_FILE = "loss.safetensors"
 """File of the loss's own parameters in the best epoch, beside the model's."""
+
+# Losses stay on the device for this many steps, so that a GPU need not wait for the host after each.
+STEPS_BETWEEN_CHECKS = 50
 
 
 def train_run(
@@ -42,24 +52,15 @@ def train_run(
     placing: Placing,
     checkpoint_seconds: float = SECONDS_BETWEEN,
 ) -> dict[str, Any]:
-    """Open what a run reads and train it, alone or among processes that `torchrun` started; see `train`.
+    """Open what a run reads and train it, alone or among processes that `torchrun` started; see `load_training_data` and `train`.
 
     With its vocabulary the folder can be used by itself, on captions of one's own.
     """
     with join(placing.device) as group:
-        data = load_training_data(run, inputs, placing.device, data_on=placing.data_on, share=placing.share)
-        facts = train(
-            run,
-            data,
-            out,
-            state,
-            placing.device,
-            inputs,
-            checkpoint_seconds=checkpoint_seconds,
-            group=group,
-        )
+        data = load_training_data(run, inputs, placing)
+        facts = train(run, data, out, state, placing.device, checkpoint_seconds, group)
     Vocabulary.read(inputs["tokens"]).write(out)
-    return {**facts, "data_on": data.data_on}
+    return {**facts, "data_on": data.images.data_on}
 
 
 def train(
@@ -68,8 +69,6 @@ def train(
     out: Path,
     state: Path,
     device: torch.device,
-    folders: Mapping[str, Path],
-    *,
     checkpoint_seconds: float = SECONDS_BETWEEN,
     group: ProcessGroup = ALONE,
 ) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def train(
     run
         What to train.
     data
-        Pairs, features and validation split, from `load_training_data`.
+        Pairs, images, captions and validation split.
     out
         Folder of the results: `model.safetensors` (weights of the best epoch, without a frozen encoder's
         weights), `history.csv`, `config.json` (the run's spec).
@@ -91,12 +90,8 @@ def train(
         Working folder that survives a kill, of this run, code and inputs only. The caller removes it.
     device
         Where to compute.
-    folders
-        Role → folder of an artefact that the run reads. `init_from` is the frozen run whose best snapshot a fine-tuned run starts
-        from, with a new optimiser; `text_weights` is the file of weights that the text encoder of a run without `init_from` starts from;
-        the other roles are for losses that read artefacts.
     checkpoint_seconds
-        Time between two checkpoints; see `Checkpoints`.
+        Time between two checkpoints; 0: one after every step.
     group
         The processes that train the run together. Only the first one validates and writes; the others return no facts.
 
@@ -108,29 +103,55 @@ def train(
     Raises
     ------
     VseppError
-        If the loss is no longer finite (the last checkpoint stays), if artefacts do not fit the run, or if a folder is missing.
+        If the loss is no longer finite (the last checkpoint stays), or if artefacts do not fit the run.
     """
     require_divisible(run, group)
-    start = required(folders, "init_from", run) if run.finetuned else None
-    model = _model(run, data, start, folders.get("text_weights")).to(device)
+    model = _first_model(run, data).to(device)
     require_parts(run, model)
-    checkpoints = Checkpoints(state, checkpoint_seconds if group.first else math.inf)
-    loss = RunLoss.of(run, folders, device)
-    if start and loss.state.state_dict() and (start / LOSS_FILE).is_file():
-        loss.state.load_state_dict(weights.read(start / LOSS_FILE))
-    optimiser = make_optimiser(model, run.schedule.learning_rate, loss, run.optimiser)
-    training = Training(run, data, device, model, loss, optimiser, checkpoints, group)
-    resume(training)
-    for epoch in range(len(training.history), run.schedule.epochs):
-        if _has_stalled(training.history, run.schedule.patience):
+    loss = RunLoss.from_run(run, data.folders, device)
+    training = Training(run, model, loss, make_optimiser(run, model, loss), device, group)
+    _continue_loss(training, data.folders)
+    checkpoint = Checkpoint(state, checkpoint_seconds if group.first else math.inf)
+    progress = checkpoint.resume(training)
+    for epoch in range(len(progress.history), run.schedule.epochs):
+        if _has_stalled(progress.history, run.schedule.patience):
             break
-        training.history.append(train_epoch(training, epoch))
-        training.so_far = EpochSoFar()
+        _train_epoch(training, data, progress, checkpoint, epoch)
+        record = group.from_first(lambda: _validate(training, data, progress))
+        progress.history.append(record)
+        progress.begin_epoch()
         if group.first:
-            _report(training)
-        if checkpoints.due():
-            save(training)
-    return _finish(training, out, state) if group.first else {}
+            _log_epoch(run, progress)
+        if checkpoint.due():
+            checkpoint.save(training, progress)
+    return _publish_best(training, data, progress, out, state) if group.first else {}
+
+
+def _first_model(run: RunSpec, data: TrainingData) -> JointEmbedding:
+    """The model before its first step, on the CPU."""
+    encoder = None
+    if run.live_encoder:
+        encoder = load_encoder(run.encoder, data.folders["encoder"], grid=run.grid)
+        encoder.requires_grad_(run.finetuned).eval()
+    # The weights depend only on this seed, whatever was drawn before.
+    torch.manual_seed(run.init_seed)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder)
+    if run.finetuned:
+        path = data.folders["init_from"] / MODEL_FILE
+        model.load_weights(weights.read(path), path)
+    elif hasattr(model.text, "start"):
+        model.text.start(data.folders.get("text_weights"))
+    return model
+
+
+def _continue_loss(training: Training, folders: Mapping[str, Path]) -> None:
+    """Give a fine-tuned run's loss the state that it had in the run that this run starts from, if that run had the same loss."""
+    if not training.run.finetuned or not (path := folders["init_from"] / LOSS_FILE).is_file():
+        return
+    spec = folders["init_from"] / SPEC_FILE
+    start = from_dict(RunSpec, own_json(spec, "the spec of a run; train it again"), f"{spec}: ")
+    if start.loss.name == training.run.loss.name:
+        weights.put(training.loss.state, weights.read(path), path, f"loss {start.loss.name!r}")
 
 
 def _has_stalled(history: Sequence[EpochRecord], patience: int | None) -> bool:
@@ -141,50 +162,184 @@ def _has_stalled(history: Sequence[EpochRecord], patience: int | None) -> bool:
     return max(rsums[-patience:]) <= max(rsums[:-patience])
 
 
-def _model(
-    run: RunSpec, data: TrainingData, init_from: Path | None, text_weights: Path | None
-) -> JointEmbedding:
-    """The model before its first step, on the CPU."""
-    encoder = None
-    if run.live_encoder:
-        assert data.encoder_folder  # a live encoder has one
-        encoder = load_encoder(run.encoder, data.encoder_folder, grid=run.grid)
-        encoder.requires_grad_(run.finetuned).eval()
-    # The weights depend only on this seed, whatever was drawn before.
-    torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder)
-    if init_from is not None:
-        path = init_from / "model.safetensors"
-        model.load_weights(weights.read(path), path)
-    elif hasattr(model.text, "start"):
-        model.text.start(text_weights)
-    return model
+def _train_epoch(
+    training: Training, data: TrainingData, progress: Progress, checkpoint: Checkpoint, epoch: int
+) -> None:
+    """Take the remaining steps of an epoch, from 0."""
+    run, encoder, device = training.run, training.model.encoder, training.device
+    if run.finetuned and encoder is not None:
+        # Without gradients neither weights nor moments change, and no backward pass is paid for.
+        encoder.requires_grad_(epoch >= run.schedule.encoder_frozen_epochs)
+    if not progress.steps:
+        progress.begin_epoch()
+    pairs, first = len(data.pairs), progress.steps
+    steps = steps_per_epoch(pairs, run.schedule.batch_size)
+    batches = epoch_batches(pairs, run.schedule, run.order_seed, epoch, first)
+    what = f"{run.id} epoch {epoch + 1}/{run.schedule.epochs}"
+    losses: list[torch.Tensor] = []
+    with fp32_products_in(run.precision, device):
+        for step, chosen in enumerate(track(batches, steps - first, what, "step"), start=first):
+            if encoder is not None:
+                encoder.train(encoder_trains(run, epoch * steps, step))
+            training.group.seed_step(run.init_seed, epoch, step)
+            rate = learning_rate(run.schedule, epoch, step, steps)
+            factor = loss_factor(run.schedule, epoch, step, steps)
+            losses.append(take_step(training, load_batch(training, data, chosen, epoch), rate, factor))
+            due = checkpoint.due()
+            if due or len(losses) == STEPS_BETWEEN_CHECKS or step == steps - 1:
+                _settle(losses, run, progress, checkpoint, steps)
+            if due:
+                checkpoint.save(training, progress)
 
 
-def _report(training: Training) -> None:
-    """Log a line for the epoch."""
-    run, last = training.run, training.history[-1]
-    left = (run.schedule.epochs - last.epoch) * median(record.seconds for record in training.history)
+def _settle(
+    losses: list[torch.Tensor], run: RunSpec, progress: Progress, checkpoint: Checkpoint, steps: int
+) -> None:
+    """Fetch the losses of the last steps, check them, and add them up."""
+    for value in torch.stack(losses).double().cpu().tolist():
+        progress.steps += 1
+        if not math.isfinite(value):
+            epoch = len(progress.history)
+            rate = learning_rate(run.schedule, epoch, progress.steps - 1, steps)
+            kept = (
+                f"the checkpoint of {checkpoint.reached} is kept"
+                if checkpoint.reached
+                else "there is no checkpoint yet"
+            )
+            raise VseppError(
+                f"run {run.id}: the loss is {value} in epoch {epoch + 1}, step {progress.steps}, at learning rate "
+                f"{rate:g}; expected a finite number. Look for features that are not finite, lower learning_rate, or lower "
+                f"clip_norm; {kept}"
+            )
+        # One by one: an interruption must not change the last digit of the sum.
+        progress.loss += value
+    losses.clear()
+
+
+def learning_rate(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """The learning rate of a step (from 0) of an epoch (from 0) of so many steps.
+
+    It is multiplied by `drop_factor` after the fraction `drop_at` of the epochs (Section 3.2), and where the schedule says so by the
+    factors of warm-up and linear decay.
+    """
+    dropped = epoch >= first_epoch_after(schedule.drop_at, schedule.epochs)
+    rate = schedule.learning_rate * schedule.drop_factor if dropped else schedule.learning_rate
+    if schedule.warmup_of == "rate":
+        rate *= _warmup(schedule, epoch, step, steps)
+    if schedule.linear_decay:
+        _, warm = _warmup_steps(schedule, steps)
+        now, total = epoch * steps + step, schedule.epochs * steps
+        rate *= (total - now) / (total - warm) if now > warm else 1.0
+    return rate
+
+
+def loss_factor(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """Factor of the loss in a step; arguments as for `learning_rate`."""
+    return _warmup(schedule, epoch, step, steps) if schedule.warmup_of == "loss" else 1.0
+
+
+def _warmup(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:
+    """Factor of the warm-up in a step: rising linearly from 0, and 1 before and after."""
+    first, end = _warmup_steps(schedule, steps)
+    now = epoch * steps + step
+    return (now - first) / (end - first) if first <= now < end else 1.0
+
+
+def _warmup_steps(schedule: ScheduleSpec, steps: int) -> tuple[int, int]:
+    """The first step of the warm-up and the first step after it, counted over the whole training."""
+    first = schedule.encoder_frozen_epochs * steps
+    return first, first + round(schedule.warmup * schedule.epochs * steps)
+
+
+def encoder_trains(run: RunSpec, before: int, step: int) -> bool:
+    """Whether an encoder inside the model is in training mode in a step, as in the released code.
+
+    The paper does not mention the mode. Branch `master` of the released code enters training mode at the start of an epoch
+    and leaves it at the first validation, which comes every 500 steps of the whole training: `legacy-master`. Branches
+    `python3` and `pytorch4.1` enter it in every step: `legacy-python3`. Differs from the code: fine-tuning counts its steps
+    from its own start.
+
+    Parameters
+    ----------
+    run
+        Its `encoder_mode` and `legacy_steps`, the steps between two validations.
+    before, step
+        Steps of the epochs before, and of this epoch so far.
+    """
+    validated = (before + step) // run.legacy_steps > before // run.legacy_steps
+    return run.encoder_mode == "legacy-python3" or (run.encoder_mode == "legacy-master" and not validated)
+
+
+def _validate(training: Training, data: TrainingData, progress: Progress) -> EpochRecord:
+    """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
+    run, device, split = training.run, training.device, data.validation
+    epoch, trained = len(progress.history), time.monotonic()
+    embeddings = encode_split(training.model, data.images, data.captions.all, split, device)
+    ranks = retrieval_ranks(embeddings, device if device.type == "cuda" else None)
+    metrics = retrieval_metrics(ranks)
+    if metrics.rsum > max((record.rsum for record in progress.history), default=-1.0):
+        progress.best = {"model": _copied(training.model), "loss": _copied(training.loss.state)}
+        progress.best_epoch = epoch + 1
+    return EpochRecord(
+        epoch=epoch + 1,
+        loss=progress.loss / len(data.pairs),
+        lr=learning_rate(run.schedule, epoch, progress.steps - 1, progress.steps),
+        **metrics.recalls,
+        seconds=time.monotonic() - progress.began,
+        pairs_per_second=len(data.pairs) / (trained - progress.began),
+        collapsed=int(is_collapsed(metrics.rsum, len(split.images), len(split.captions))),
+    )
+
+
+def _copied(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Weights of a module, copied to the CPU."""
+    return {
+        key: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for key, value in module.state_dict().items()
+    }
+
+
+def is_collapsed(rsum: float, n_images: int, n_captions: int) -> bool:
+    """Whether a model ranks hardly above chance, where training with MH can get stuck: all its scores are nearly equal.
+
+    Parameters
+    ----------
+    rsum
+        Sum of recalls on the validation split: collapsed below 2 × chance, on a small split below chance + 16.
+    n_images, n_captions
+        Size of the split.
+    """
+    chance = chance_rsum(n_images, n_captions)
+    return rsum < min(2 * chance, chance + 16)
+
+
+def _log_epoch(run: RunSpec, progress: Progress) -> None:
+    last, epochs = progress.history[-1], run.schedule.epochs
+    left = (epochs - last.epoch) * median(record.seconds for record in progress.history)
     log.info(
         "epoch %d/%d  loss %.4f  lr %g  validation: caption R@1 %.1f  image R@1 %.1f  rsum %.1f%s  %.0f pairs/s%s",
-        last.epoch, run.schedule.epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
-        last.rsum, " (best)" if training.best_epoch == last.epoch else "", last.pairs_per_second,
+        last.epoch, epochs, last.loss, last.lr, last.i2t_r1, last.t2i_r1,
+        last.rsum, " (best)" if progress.best_epoch == last.epoch else "", last.pairs_per_second,
         f"  {'at most' if run.schedule.patience else 'about'} {duration_text(left)} left" if left else "",
     )  # fmt: skip
 
 
-def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
+def _publish_best(
+    training: Training, data: TrainingData, progress: Progress, out: Path, state: Path
+) -> dict[str, Any]:
     """Write the results into the state folder, move them into place, and return the facts; log advice if the model has collapsed."""
     from safetensors.torch import save_file
 
-    run, history = training.run, training.history
-    names = ["model.safetensors", "history.csv", "config.json"]
+    run, history = training.run, progress.history
     # A frozen encoder is not part of the model, so nothing has to be left out.
-    save_file(training.best["model"], state / "model.safetensors")
-    write_history(state / "history.csv", history)
-    (state / "config.json").write_text(to_json(run) + "\n", encoding="utf-8")
-    if training.best["loss"]:
-        save_file(training.best["loss"], state / LOSS_FILE)
+    save_file(progress.best["model"], state / MODEL_FILE)
+    write_text(
+        state / HISTORY_FILE, csv_text([field.name for field in fields(EpochRecord)], map(vars, history))
+    )
+    write_text(state / SPEC_FILE, to_json(run) + "\n")
+    names = [MODEL_FILE, HISTORY_FILE, SPEC_FILE]
+    if progress.best["loss"]:
+        save_file(progress.best["loss"], state / LOSS_FILE)
         names.append(LOSS_FILE)
     publish({state / name: out / name for name in names})
     if history[-1].collapsed:
@@ -193,12 +348,12 @@ def _finish(training: Training, out: Path, state: Path) -> dict[str, Any]:
             "(curriculum), lower learning_rate, or check the normalisation of the images",
             run.id, history[-1].rsum,
         )  # fmt: skip
-    best = history[training.best_epoch - 1]
+    best = history[progress.best_epoch - 1]
     return {
         "best_epoch": best.epoch,
         "best_rsum": best.rsum,
         "epochs": len(history),
-        "training_pairs": len(training.data.pairs),
+        "training_pairs": len(data.pairs),
         "parameters": sum(p.numel() for p in training.model.parameters() if p.requires_grad),
         "encoder_in_model": training.model.encoder is not None,
         "collapsed": bool(history[-1].collapsed),

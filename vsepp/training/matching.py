@@ -17,31 +17,36 @@ FLOOR = 1e-5
 
 
 @dataclass(frozen=True)
-class Draws:
-    """Rows and uniform numbers that decide which negatives are drawn for the n pairs of a step.
+class Candidates:
+    """What decides which negatives are drawn for the n pairs of a step.
 
     The numbers are a function of (draw, epoch, caption id), so that a resumed training draws the same.
     """
 
     image_rows: torch.Tensor
     """int64 `(n,)`, each pair's row of the images table."""
-    captions: torch.Tensor
-    """float64 `(n,)`, uniform in [0, 1): decides each image's drawn caption."""
-    images: torch.Tensor
-    """The same: decides each caption's drawn image."""
+    for_images: torch.Tensor
+    """float64 `(n,)`, uniform in [0, 1): decides each image's caption."""
+    for_captions: torch.Tensor
+    """The same: decides each caption's image."""
 
     @classmethod
-    def of(
+    def from_pairs(
         cls, image_rows: np.ndarray, caption_ids: np.ndarray, draw: int, epoch: int, device: torch.device
-    ) -> Draws:
-        """Make the draws of pairs from their images' rows and their captions' ids, `(n,)` each."""
+    ) -> Candidates:
+        """Take pairs by their images' rows and their captions' ids, `(n,)` each."""
         keys = keys_of(caption_ids, draw, epoch)
         numbers = (uniform(keys, which) for which in (NEGATIVE_CAPTION, NEGATIVE_IMAGE))
         return cls(*(upload(values, device) for values in (image_rows, *numbers)))
 
 
 def matching_loss(
-    model: JointEmbedding, images: Sets, captions: Sets, scores: torch.Tensor, draws: Draws, queries: int
+    model: JointEmbedding,
+    images: Sets,
+    captions: Sets,
+    scores: torch.Tensor,
+    candidates: Candidates,
+    queries: int,
 ) -> torch.Tensor:
     """Cross-entropy of "match" and "no match", per query and direction as other losses: 2 × `queries` × its mean.
 
@@ -56,19 +61,17 @@ def matching_loss(
         Vectors and states of the n pairs of a step.
     scores
         `(n, n)`, `scores[image, caption]`: the larger a score, the more often its pair is drawn; scores get no gradient.
-    draws
-        Draws of the n pairs.
+    candidates
+        The n pairs as candidates.
     queries
         Number of pairs, from the first, that are queries.
     """
     options = model.matcher_options
     sharp = scores.detach().double() / options.temperature
     pairs = torch.arange(queries, device=scores.device)
-    drawn = [
-        draw_negatives(of_query[:queries], draws.image_rows, uniforms[:queries])
-        for of_query, uniforms in ((sharp, draws.captions), (sharp.T, draws.images))
-    ]
-    (other_captions, some_captions), (other_images, some_images) = drawn
+    rows = candidates.image_rows
+    other_captions, has_caption = draw_negatives(sharp[:queries], rows, candidates.for_images[:queries])
+    other_images, has_image = draw_negatives(sharp.T[:queries], rows, candidates.for_captions[:queries])
     logits = model.match(
         images.take(torch.cat([pairs, pairs, other_images])),
         captions.take(torch.cat([pairs, other_captions, pairs])),
@@ -76,7 +79,7 @@ def matching_loss(
     labels = torch.zeros(len(logits), dtype=torch.int64, device=scores.device)
     labels[:queries] = 1
     costs = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")
-    counted = torch.cat([torch.ones_like(some_images), some_captions, some_images])
+    counted = torch.cat([torch.ones_like(has_image), has_caption, has_image])
     return 2 * queries * options.weight * (costs * counted).sum() / counted.sum()
 
 
@@ -97,7 +100,7 @@ def draw_negatives(
     Returns
     -------
     tuple[torch.Tensor, torch.Tensor]
-        Positions of the drawn candidates, int64 `(queries,)`, and whether there was a candidate at all, bool `(queries,)`.
+        Positions of the drawn candidates, int64 `(queries,)`, and whether a query has candidates, bool `(queries,)`.
     """
     own = image_rows[: len(scores), None] == image_rows
     weights = (torch.softmax(scores, dim=1) + FLOOR).masked_fill(own, 0.0)

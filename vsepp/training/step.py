@@ -12,13 +12,12 @@ from torch.utils.checkpoint import checkpoint
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import ADAM, Component, RunSpec
-from vsepp.evaluation.encode import required
+from vsepp.base.spec import RunSpec
 from vsepp.losses import Batch
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding
 from vsepp.models.sets import ImageBatch, Sets
 from vsepp.training.distributed import ALONE, ProcessGroup
-from vsepp.training.matching import Draws, matching_loss
+from vsepp.training.matching import Candidates, matching_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +32,7 @@ class RunLoss:
     """Its own parameters and buffers; an empty module if it has none."""
 
     @classmethod
-    def of(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
+    def from_run(cls, run: RunSpec, folders: Mapping[str, Path], device: torch.device) -> RunLoss:
         """Load a run's loss; its state is initialised under the caller's torch seed.
 
         Parameters
@@ -48,52 +47,30 @@ class RunLoss:
         Raises
         ------
         VseppError
-            If there is no such loss, it refuses its options, or a folder that it reads was not given.
+            If there is no such loss, or it refuses its options.
         """
         module, options = components.load("loss", run.loss.name), components.options("loss", run.loss)
         needs = module.needs(options) if hasattr(module, "needs") else ()
         state = torch.nn.Module()
         if hasattr(module, "State"):
-            read = {role: required(folders, role, run) for role in getattr(module, "READS", ())}
+            read = {role: folders[role] for role in getattr(module, "READS", ())}
             state = module.State(options, read).to(device)
         return cls(module.loss, options, needs, state)
 
-    def __call__(self, scores: torch.Tensor, batch: Batch) -> torch.Tensor:
+    def __call__(self, scores: torch.Tensor, known: Batch) -> torch.Tensor:
         """The loss of scores, `(n, n)`."""
-        return self.function(scores, self.options, batch)
-
-
-@dataclass(frozen=True)
-class StepInputs:
-    """Inputs of a step: n pairs; the first of them are queries.
-
-    If several processes train a run, `images`, `ids` and `lengths` hold this process's share, the other fields are about
-    all n pairs; see `vsepp.training.distributed`.
-    """
-
-    images: ImageBatch
-    ids: torch.Tensor
-    """int64 `(n, longest)`, tokens of the captions."""
-    lengths: torch.Tensor
-    """int64 `(n,)` on the CPU."""
-    pairs: int
-    """n, of the whole batch."""
-    batch: Batch
-    """What the loss needs to know about the pairs."""
-    draws: Draws | None = None
-    """Decides the negatives drawn for the model's matcher; `None` without a matcher."""
+        return self.function(scores, self.options, known)
 
 
 class Optimiser(Protocol):
     """See `vsepp.training.optimisers`."""
 
     parameters: list[torch.nn.Parameter]
-    learning_rate: float
 
     def zero_grad(self) -> None:
         """Drop the gradients."""
 
-    def step(self) -> None:
+    def step(self, learning_rate: float) -> None:
         """Take a step along the gradients."""
 
     def state_dict(self) -> dict[str, Any]:
@@ -103,28 +80,49 @@ class Optimiser(Protocol):
         """Inverse of `state_dict`."""
 
 
-def make_optimiser(
-    model: JointEmbedding, learning_rate: float, loss: RunLoss, optimiser: Component = ADAM
-) -> Optimiser:
+def make_optimiser(run: RunSpec, model: JointEmbedding, loss: RunLoss) -> Optimiser:
     """A run's optimiser over all trained parameters (Section 3.2), the loss's own last."""
     named = [*model.named_parameters(), *loss.state.named_parameters("loss")]
     trained = [(name, parameter) for name, parameter in named if parameter.requires_grad]
-    module, options = components.load("optimiser", optimiser.name), components.options("optimiser", optimiser)
-    return module.Optimiser(trained, learning_rate, options)
+    module = components.load("optimiser", run.optimiser.name)
+    return module.Optimiser(trained, components.options("optimiser", run.optimiser))
 
 
-def train_step(
-    model: JointEmbedding,
-    optimiser: Optimiser,
-    loss: RunLoss,
-    inputs: StepInputs,
-    clip_norm: float,
-    group: ProcessGroup = ALONE,
-    *,
-    loss_factor: float = 1.0,
-    bf16: bool = False,
-    embedded_at_once: int | None = None,
-) -> torch.Tensor:
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What a step changes and obeys."""
+
+    run: RunSpec
+    model: JointEmbedding
+    loss: RunLoss
+    optimiser: Optimiser
+    device: torch.device
+    group: ProcessGroup = ALONE
+    """The processes that take a step together."""
+
+
+@dataclass(frozen=True)
+class StepBatch:
+    """The inputs of a step over n pairs, the first of them queries.
+
+    If several processes train a run, `images`, `captions` and `lengths` are those of this process's share, the other fields are
+    about all n pairs; see `vsepp.training.distributed`.
+    """
+
+    pairs: int
+    """n."""
+    images: ImageBatch
+    captions: torch.Tensor
+    """int64 `(n, longest)`, tokens; or float32 `(n, longest, size)`, their states under a frozen text encoder."""
+    lengths: torch.Tensor
+    """int64 `(n,)` on the CPU."""
+    known: Batch
+    """What the loss needs to know about the pairs."""
+    candidates: Candidates | None = None
+    """What decides the negatives of the model's matcher; `None` without a matcher."""
+
+
+def take_step(training: Training, batch: StepBatch, rate: float, factor: float = 1.0) -> torch.Tensor:
     """Take one step and return its loss, a detached scalar on the model's device.
 
     Where the model has a matcher, the gradient includes the matching loss's gradient. The returned loss leaves the matching loss
@@ -132,68 +130,73 @@ def train_step(
 
     Parameters
     ----------
-    model, optimiser, loss
-        Changed in place; of the loss, its state.
-    inputs
+    training
+        Changed in place.
+    batch
         The pairs.
-    clip_norm
-        Largest global L2 norm of the gradient of the summed loss.
-    group
-        The processes that take this step together.
-    loss_factor
+    rate
+        The learning rate.
+    factor
         The gradient is the loss's gradient times this factor; the returned value is the loss.
-    bf16
-        Embed in bf16, except for the GRU on a GPU; weights, embeddings and scores stay fp32.
-    embedded_at_once
-        As in the schedule; not with a matcher.
     """
+    run, model, loss, optimiser = training.run, training.model, training.loss, training.optimiser
+    bf16 = run.precision == "bf16"
+    autocast = torch.autocast(training.device.type, torch.bfloat16, enabled=bf16)
     optimiser.zero_grad()
-    with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
-        if embedded_at_once and embedded_at_once < len(inputs.ids):
-            images, captions = _embedded_in_parts(model, inputs, embedded_at_once)
-        else:
-            vectors, image_lengths = model.image_vectors(inputs.images)
-            images = model.pool_images(vectors, image_lengths)
-            states = model.text(inputs.ids, inputs.lengths)
-            captions = model.pool_captions(states, inputs.lengths)
+    with autocast:
+        images, captions, sets = _embed(model, batch, run.schedule.embedded_at_once)
     if bf16:
         images, captions = images.float(), captions.float()
-    images, captions = group.gather(images, captions, inputs.pairs)
+    images, captions = training.group.gather(images, captions, batch.pairs)
     scores = model.scores(images, captions)
-    value = total = loss(scores, inputs.batch)
-    if inputs.draws is not None and image_lengths is not None:
-        sets = Sets.from_lengths(vectors, image_lengths), Sets.from_lengths(states, inputs.lengths)
-        queries = inputs.batch.queries or inputs.pairs
-        with torch.autocast(inputs.ids.device.type, torch.bfloat16, enabled=bf16):
-            total = value + matching_loss(model, *sets, scores, inputs.draws, queries)
-    (loss_factor * total).backward()
+    value = total = loss(scores, batch.known)
+    if batch.candidates is not None and sets is not None:
+        with autocast:
+            queries = batch.known.queries or batch.pairs
+            total = value + matching_loss(model, *sets, scores, batch.candidates, queries)
+    (factor * total).backward()
     # Each process has the whole batch's loss, so the gradient of the loss's own parameters is whole in each, and all are added.
-    for own in loss.state.parameters():
-        if own.grad is not None:
-            own.grad /= group.size
-    group.add_gradients(optimiser.parameters)
-    torch.nn.utils.clip_grad_norm_(optimiser.parameters, clip_norm)
-    optimiser.step()
+    for parameter in loss.state.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= training.group.size
+    training.group.add_gradients(optimiser.parameters)
+    torch.nn.utils.clip_grad_norm_(optimiser.parameters, run.schedule.clip_norm)
+    optimiser.step(rate)
     return value.detach()
 
 
-def _embedded_in_parts(
-    model: JointEmbedding, inputs: StepInputs, size: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Embed images and captions, `size` pairs at a time; a part is embedded again when its gradient is computed.
+def _embed(
+    model: JointEmbedding, batch: StepBatch, at_once: int | None
+) -> tuple[torch.Tensor, torch.Tensor, tuple[Sets, Sets] | None]:
+    """Embeddings of images and captions `(n, d)` each; and for a matcher the sets that they are pooled from."""
+    if at_once and at_once < len(batch.lengths):
+        return *_embed_in_parts(model, batch, at_once), None
+    vectors, image_lengths = model.image_vectors(batch.images)
+    images = model.pool_images(vectors, image_lengths)
+    states = model.text(batch.captions, batch.lengths)
+    captions = model.pool_captions(states, batch.lengths)
+    if batch.candidates is None:
+        return images, captions, None
+    assert image_lengths is not None  # a model with a matcher pools sets
+    sets = Sets.from_lengths(vectors, image_lengths), Sets.from_lengths(states, batch.lengths)
+    return images, captions, sets
+
+
+def _embed_in_parts(model: JointEmbedding, batch: StepBatch, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Embed `size` pairs at a time; a part is embedded again when its gradient is computed.
 
     The generators' states are kept and set again, so that dropout is the same both times; a device's state only if one of the
     arguments is on that device.
     """
 
-    def embedded(images: ImageBatch, ids: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
-        return [model.embed_images(images), model.embed_captions(ids, lengths)]
+    def embed(images: ImageBatch, captions: torch.Tensor, lengths: torch.Tensor) -> list[torch.Tensor]:
+        return [model.embed_images(images), model.embed_captions(captions, lengths)]
 
     parts = []
-    for start in range(0, len(inputs.ids), size):
+    for start in range(0, len(batch.lengths), size):
         rows = slice(start, start + size)
-        pairs = inputs.images.part(rows), inputs.ids[rows], inputs.lengths[rows]
-        parts.append(checkpoint(embedded, *pairs, use_reentrant=False))
+        part = batch.images.part(rows), batch.captions[rows], batch.lengths[rows]
+        parts.append(checkpoint(embed, *part, use_reentrant=False))
     images, captions = zip(*parts, strict=True)
     return torch.cat(images), torch.cat(captions)
 

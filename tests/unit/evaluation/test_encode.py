@@ -1,4 +1,5 @@
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -77,7 +78,7 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
         return ImageBatch(features()[rows])
 
     rows = split_rows(*tables, "test")
-    found = encode_split(model, inputs, Tokens.from_lists(CAPTIONS), rows, CPU)
+    found = encode_split(model, SimpleNamespace(eval=inputs), Tokens.from_lists(CAPTIONS), rows, CPU)
     assert asked == rows.images.tolist(), "each image once"
     with torch.no_grad():
         images = [model.embed_images(ImageBatch(features()[row][None]))[0] for row in rows.images]
@@ -98,8 +99,7 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     model.text.eval()
     rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
     model.text.words[1].train()
-    found = [
-        encode_split(model, lambda rows: ImageBatch(features()[rows]), tokens, rows, CPU) for _ in range(2)
-    ]
+    images = SimpleNamespace(eval=lambda rows: ImageBatch(features()[rows]))
+    found = [encode_split(model, images, tokens, rows, CPU) for _ in range(2)]
     assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
     assert model.training and not model.text.training and model.text.words[1].training

@@ -25,7 +25,7 @@ from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.scores import ScoreMatrix, best_columns, best_items
 from vsepp.evaluation.truth import own_captions
-from vsepp.features.extract import CachedFeatures
+from vsepp.features.images import Features
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import ImageBatch
 
@@ -69,7 +69,12 @@ def opened(corpus, tmp_path):
         )
         vocabulary.write(run)
         rows = split_rows(*read_tables(corpus / "corpus"), "test")
-        given = model, CachedFeatures.open(sets).rows, Tokens.load(corpus / "tokens"), rows
+        given = (
+            model,
+            Features(np.load(sets / "features.npy"), sets=True),
+            Tokens.load(corpus / "tokens"),
+            rows,
+        )
         return given, tiny.artefacts(corpus, run=run, features=sets)
 
     return make
@@ -81,7 +86,7 @@ def by_pairs(given):
     scores = np.empty((IMAGES, CAPTIONS), np.float32)
     with torch.inference_mode():
         for i, image in enumerate(rows.images):
-            batch = images(np.array([image]))
+            batch = images.eval(np.array([image]))
             alone = ImageBatch(batch.values[:, : batch.lengths[0]], batch.lengths)
             vectors, _ = model.image_vectors(alone)
             for c, caption in enumerate(rows.captions):

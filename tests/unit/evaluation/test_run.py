@@ -6,20 +6,20 @@ import pandas as pd
 import pytest
 import tiny_corpus as tiny
 import torch
+from closeness import assert_near
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec
-from vsepp.data.captions import TOKENIZER
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import FILE, Vocabulary
+from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import kept_ranks
-from vsepp.evaluation.run import encode_run, evaluate_ensemble, evaluate_run
-from vsepp.features.extract import CachedFeatures
+from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
+from vsepp.features.images import Features, open_eval_images
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 
@@ -46,8 +46,8 @@ def made(corpus, tmp_path_factory):
     """Two runs, one with its encoder inside, and the places of all that they read."""
     root = tmp_path_factory.mktemp("made")
     model = saved(root / "run", RUN, corpus)
-    saved(root / "live", LIVE, corpus)
-    return SimpleNamespace(root=root, corpus=corpus, model=model)
+    inside = saved(root / "live", LIVE, corpus)
+    return SimpleNamespace(root=root, corpus=corpus, model=model, live=inside)
 
 
 def frozen(made, **changes):
@@ -58,17 +58,12 @@ def live(made, **changes):
     return tiny.artefacts(made.corpus, **{"run": made.root / "live", **changes})
 
 
-def same(one, other):
-    sides = ("image_embeddings", "caption_embeddings", "caption_to_image")
-    return all(np.array_equal(getattr(one, side), getattr(other, side)) for side in sides)
-
-
 def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5x1K", "5K"), fold_size=1)
     found = evaluate_run(spec, frozen(made), tmp_path / "whole", CPU)
     by_hand = encode_split(
         made.model,
-        CachedFeatures.open(made.corpus / "features-vgg").rows,
+        Features(np.load(made.corpus / "features-vgg/features.npy"), sets=False),
         Tokens.load(made.corpus / "tokens"),
         split_rows(*read_tables(made.corpus / "corpus"), "test"),
         CPU,
@@ -135,28 +130,29 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
         evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU)
 
 
-def test_a_split_may_be_named_and_words_are_made_where_none_are_given(made, tmp_path):
-    spec = EvaluationSpec(RUN, ("5K",), fold_size=1, split="train")
-    evaluate_run(spec, frozen(made, tokens=None), tmp_path, CPU)
-    found = Embeddings.load(tmp_path / "embeddings.npz")
-    assert same(found, encode_run(RUN, "train", frozen(made), CPU))
-    assert not same(found, encode_run(RUN, "test", frozen(made), CPU))
+def embedded(run, split, folders, out):
+    """Embeddings of a split, as an evaluation writes them."""
+    evaluate_run(EvaluationSpec(run, ("5K",), fold_size=1, split=split), folders, out, CPU)
+    return Embeddings.load(out / "embeddings.npz")
 
 
-def test_words_of_another_tokenizer_are_told(made, tmp_path, caplog):
-    values = json.loads((made.root / "run" / FILE).read_text(encoding="utf-8"))
-    assert values["tokenizer"] == TOKENIZER
-    (tmp_path / "model.safetensors").write_bytes((made.root / "run" / "model.safetensors").read_bytes())
-    (tmp_path / FILE).write_text(json.dumps(values | {"tokenizer": "theirs"}), encoding="utf-8")
-    encode_run(RUN, "test", frozen(made, run=tmp_path, tokens=None), CPU)
-    assert f"{FILE}: its words were split by 'theirs'" in caplog.text
+def test_a_split_may_be_named(made, tmp_path):
+    found = {
+        split: embedded(RUN, split, frozen(made), tmp_path / split) for split in ("train", "val", "test")
+    }
+    assert {split: len(part.image_embeddings) for split, part in found.items()} == {
+        split: tiny.SPLITS[split] for split in found
+    }
 
 
-def test_an_encoder_is_read_only_where_the_weights_do_not_hold_it(made):
-    torch.manual_seed(99)
-    assert same(
-        encode_run(LIVE, "test", live(made), CPU), encode_run(LIVE, "test", live(made, encoder=None), CPU)
-    )
+def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made, tmp_path):
+    # Evaluation reads the encoder before training, too; other weights than those of the run.
+    found = embedded(LIVE, "test", live(made), tmp_path)
+    rows = split_rows(*read_tables(made.corpus / "corpus"), "test")
+    images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()))
+    with torch.inference_mode():
+        expected = made.live.embed_images(images.eval(rows.images))
+    assert_near(torch.from_numpy(found.image_embeddings), expected, 1e-5)
 
 
 def test_what_does_not_belong_together_is_refused(made, tmp_path):
@@ -164,25 +160,14 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     few = tmp_path / "few"
     few.mkdir()
     np.save(few / "features.npy", np.zeros((3, 1, 4), np.float32))
+    other = frozen(made, tokens=tmp_path), frozen(made, features=few)
     for call, message in (
+        (lambda: embedded(RUN, "test", other[0], tmp_path), r"3 .*117"),
+        (lambda: embedded(RUN, "test", other[1], tmp_path), r"few/features\.npy.*\b3\b.*\b39\b"),
         (
-            lambda: encode_run(RUN, "test", frozen(made, tokens=tmp_path), CPU),
-            "has tokens of 3 captions, expected 117 as in",
+            lambda: embedded(RUN, "test", frozen(made, run=tmp_path), tmp_path),
+            "vocabulary.json: no such file",
         ),
-        (
-            lambda: encode_run(RUN, "test", frozen(made, features=None), CPU),
-            "needs the folder of its features",
-        ),
-        (
-            lambda: encode_run(RUN, "test", frozen(made, features=few), CPU),
-            "features of 3 images, expected 39",
-        ),
-        (
-            lambda: encode_run(LIVE, "test", live(made, eval_store=None), CPU),
-            "needs the folder of its eval_store",
-        ),
-        (lambda: encode_run(RUN, "dev", frozen(made), CPU), "split 'dev' has no images .*train"),
-        (lambda: encode_run(RUN, "test", frozen(made, run=tmp_path), CPU), "vocabulary.json: no such file"),
         (
             lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 7), frozen(made), tmp_path, CPU),
             "1 × 7 = 7 test images, got 6",
@@ -194,7 +179,7 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
 
 def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5K",), fold_size=1, ensemble="both", second=RUN)
-    found = encode_run(RUN, "test", frozen(made), CPU)
+    found = embedded(RUN, "test", frozen(made), tmp_path / "embedded")
     dot = Embeddings(found.image_embeddings, found.caption_embeddings, found.caption_to_image)
     dot.save(tmp_path / "embeddings.npz")
     inputs = dict.fromkeys(("first", "second"), tmp_path / "embeddings.npz")

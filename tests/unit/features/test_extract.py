@@ -5,9 +5,10 @@ from closeness import assert_near
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec
+from vsepp.data.arrays import open_rows
 from vsepp.features.crops import fixed_boxes
-from vsepp.features.extract import CachedFeatures
 from vsepp.features.frozen import CHUNK_IMAGES, encode_crops, extract_features
+from vsepp.features.images import Features
 from vsepp.models.encoder import build_encoder
 
 CPU = torch.device("cpu")
@@ -75,14 +76,10 @@ def test_cached_features_by_image_row(tmp_path, store, encoder):
     extract_features(
         store[:9], encoder, CropSpec(kind="1C", size=SIZE), tmp_path, tmp_path / "state", device=CPU
     )
-    cached = CachedFeatures.open(tmp_path)
-    assert (len(cached), cached.dim) == (9, 128)
     whole = np.load(tmp_path / "features.npy")
-    np.testing.assert_array_equal(cached.rows(np.array([8, 0, 8])).values, whole[[8, 0, 8], 0])
-    with pytest.raises(VseppError, match="has features of 9 images, asked for rows 3 to 9"):
-        cached.rows(np.array([3, 9]))
-    with pytest.raises(VseppError, match=r"features\.npy: missing"):
-        CachedFeatures.open(tmp_path / "state")
+    assert whole.shape == (9, 1, 128)
+    features = Features(open_rows(tmp_path / "features.npy", np.float32, (None, None)), sets=False)
+    np.testing.assert_array_equal(features.eval(np.array([8, 0, 8])).values, whole[[8, 0, 8], 0])
 
 
 def test_crops_of_another_size_than_the_encoders_are_refused(tmp_path, store, encoder):
@@ -120,9 +117,9 @@ def test_the_cells_of_a_grid_have_the_features_as_their_mean(tmp_path, store, en
     of_cells.network.load_state_dict(encoder.network.state_dict())
     for name, network in (("pooled", encoder), ("grid", of_cells)):
         extract_features(store, network, crop, tmp_path / name, tmp_path / "state" / name, device=CPU)
-    pooled, grid = (CachedFeatures.open(tmp_path / name) for name in ("pooled", "grid"))
-    assert pooled.vectors == 1 and grid.vectors == 4
-    np.testing.assert_allclose(grid.features.mean(axis=1), pooled.features[:, 0], atol=1e-5)
+    pooled, grid = (np.load(tmp_path / name / "features.npy") for name in ("pooled", "grid"))
+    assert pooled.shape[1] == 1 and grid.shape[1] == 4
+    np.testing.assert_allclose(grid.mean(axis=1), pooled[:, 0], atol=1e-5)
 
 
 def test_windows_of_an_image_keep_within_it_whatever_its_shape():

@@ -12,9 +12,10 @@ from processes import no_room
 from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
 
 from vsepp.base.errors import VseppError
+from vsepp.data.arrays import open_rows
 from vsepp.data.corpora import read_corpus
 from vsepp.features import published
-from vsepp.features.extract import CachedFeatures
+from vsepp.features.images import Features
 from vsepp.features.published import import_precomputed, raw_features
 
 SPLITS = {"train": "train", "dev": "val", "test": "test"}
@@ -40,8 +41,8 @@ EXPECTED = np.concatenate([precomp_features(prefix) for prefix in PRECOMP_SIZES]
 
 def test_features_are_the_published_rows_in_the_order_of_the_images_table(spec, tmp_path):
     facts = imported(spec, tmp_path)
-    features = CachedFeatures.open(tmp_path / "out")
-    np.testing.assert_array_equal(features.rows(np.arange(COUNT)).values, EXPECTED)
+    features = Features(open_rows(tmp_path / "out/features.npy", np.float32, (1, 6), COUNT), sets=False)
+    np.testing.assert_array_equal(features.eval(np.arange(COUNT)).values, EXPECTED)
     assert np.load(tmp_path / "out/features.npy").shape == (COUNT, 1, 6)
     rows = {"train": 5, "val": 1, "test": 1}
     assert facts == {
@@ -68,12 +69,12 @@ def test_sets_are_the_published_rows_whatever_is_read_at_a_time(
     facts = imported(zipped(spec) if archive else spec, tmp_path)
     rows = {split: 5 if prefix in repeated else 1 for prefix, split in SPLITS.items()}
     assert facts == {"images": COUNT, "vectors": 3, "dim": 6, "rows_per_image": rows}
-    features = CachedFeatures.open(tmp_path / "out")
+    features = Features(open_rows(tmp_path / "out/features.npy", np.float32, (3, 6), COUNT), sets=True)
     expected = np.concatenate([precomp_features(prefix, shape=(3, 6)) for prefix in SPLITS])
-    found = features.rows(np.arange(COUNT))
+    found = features.eval(np.arange(COUNT))
     np.testing.assert_array_equal(found.values, expected)
     assert found.lengths.tolist() == [3] * COUNT
-    assert isinstance(features.features, np.memmap) and not caplog.records
+    assert isinstance(features.values, np.memmap) and not caplog.records
 
 
 @settings(max_examples=40, deadline=None)

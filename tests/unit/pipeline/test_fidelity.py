@@ -109,7 +109,7 @@ def test_a_frozen_encoder_in_the_codes_mode_trains_another_model(encoder, tmp_pa
     for mode in ("eval", "legacy-master", "legacy-python3"):
         run = tiny.change(tiny.RC, encoder=tiny.ENCODERS[encoder], schedule__epochs=1, encoder_mode=mode)
         out = tmp_path / mode
-        train(run, tiny.data_of(run, places), out / "out", out / "state", torch.device("cpu"), {})
+        train(run, tiny.data_of(run, places), out / "out", out / "state", torch.device("cpu"))
         maps.append(load_file(out / "out" / "model.safetensors")["image_map.weight"])
     # Weights are of the order of 0.1; what the tape's half precision changes is of the order of 0.00001.
     for one, other in combinations(maps, 2):

@@ -1,62 +1,90 @@
 from types import SimpleNamespace
 
 import pytest
+import tiny_corpus as tiny
 import torch
 from processes import no_room
 
 from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
+from vsepp.models.joint import JointEmbedding
 from vsepp.training import checkpoint
-from vsepp.training.checkpoint import FILE, Checkpoints
+from vsepp.training.checkpoint import FILE, Checkpoint, EpochRecord, Progress
+from vsepp.training.step import RunLoss, Training, make_optimiser
+
+RUN = tiny.change(tiny.FROZEN, loss=Component("info_nce"))
 
 
-def save(checkpoints, number):
-    """A checkpoint whose content tells its number."""
-    content = {"number": number, "w": torch.full((50,), float(number))}
-    checkpoints.save(content, f"epoch {number}")
+def training(value=0.0):
+    """A training whose parameters have one value."""
+    model = JointEmbedding(RUN.model, 5, 9)
+    loss = RunLoss.from_run(RUN, {}, tiny.CPU)
+    for parameter in (*model.parameters(), *loss.state.parameters()):
+        torch.nn.init.constant_(parameter, value)
+    return Training(RUN, model, loss, make_optimiser(RUN, model, loss), tiny.CPU)
+
+
+def progress(epochs, steps=0):
+    return Progress([EpochRecord(k + 1, *[0.5] * 11, 0) for k in range(epochs)], steps, best_epoch=epochs)
 
 
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def resumed(folder):
+    """Value of the parameters, and how far the training is."""
+    again = training()
+    return again, Checkpoint(folder).resume(again)
+
+
 def test_the_last_checkpoint_is_kept_and_read(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 1)
-    save(checkpoints, 2)
-    assert names(tmp_path) == [FILE]
-    again = Checkpoints(tmp_path)
-    content = again.load()
-    assert content["number"] == 2
-    assert torch.equal(content["w"], torch.full((50,), 2.0))
-    assert again.written == content["where"] == "epoch 2"
+    first = Checkpoint(tmp_path)
+    first.save(training(1.0), progress(1))
+    first.save(training(2.0), progress(1, steps=3))
+    assert names(tmp_path) == [FILE] and first.reached == "epoch 2, step 3"
+    again, reached = resumed(tmp_path)
+    assert all((parameter == 2).all() for parameter in again.optimiser.parameters)
+    assert (reached.history, reached.steps, reached.best_epoch) == (progress(1).history, 3, 1)
+
+
+def test_a_training_without_a_checkpoint_begins(tmp_path):
+    again, reached = resumed(tmp_path)
+    assert reached == Progress() and all((p == 0).all() for p in again.optimiser.parameters)
 
 
 def test_a_damaged_one_is_an_error_that_names_the_file(tmp_path):
-    assert Checkpoints(tmp_path).load() is None
     (tmp_path / FILE).write_bytes(b"not a checkpoint")
     with pytest.raises(VseppError, match=FILE):
-        Checkpoints(tmp_path).load()
+        resumed(tmp_path)
 
 
 def test_no_object_is_unpickled(tmp_path):
-    Checkpoints(tmp_path).save({"path": tmp_path}, "epoch 1")
+    torch.save({"progress": tmp_path}, tmp_path / FILE)
     with pytest.raises(VseppError, match=FILE):
-        Checkpoints(tmp_path).load()
+        resumed(tmp_path)
 
 
 def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 1)
+    saved = Checkpoint(tmp_path)
+    saved.save(training(1.0), progress(1))
     with no_room(1000), pytest.raises(OSError, match="File too large"):
-        save(checkpoints, 2)
+        saved.save(training(2.0), progress(2))
     assert names(tmp_path) == [FILE]
-    assert Checkpoints(tmp_path).load()["number"] == 1
+    assert len(resumed(tmp_path)[1].history) == 1
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path):
+    (tmp_path / ".nfs0000000000012345").write_bytes(b"open elsewhere")
+    resumed(tmp_path)
+    assert names(tmp_path) == [".nfs0000000000012345"]
 
 
 def test_one_is_due_after_each_interval(tmp_path, monkeypatch):
-    clock = iter([0.0, 59.0, 60.0, 70.0, 129.0, 130.0])
+    made = training()
+    clock = iter([0.0, 59.0, 60.0, 65.0, 70.0, 129.0, 130.0])
     monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    checkpoints = Checkpoints(tmp_path, interval=60)
-    assert not checkpoints.due() and checkpoints.due()
-    save(checkpoints, 1)
-    assert not checkpoints.due() and checkpoints.due()
+    saved = Checkpoint(tmp_path, interval=60)
+    assert not saved.due() and saved.due()
+    saved.save(made, progress(1))
+    assert not saved.due() and saved.due()

@@ -7,10 +7,10 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import assert_same_results, run_in
 
-from vsepp.training.batches import epoch_batches
+from vsepp.base.placement import Placing
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.data import load_training_data
-from vsepp.training.epoch import step_inputs
-from vsepp.training.step import RunLoss
+from vsepp.training.step import RunLoss, Training
 
 RUNS = {
     "1C": tiny.FROZEN,
@@ -23,7 +23,7 @@ WHAT = {"1C": "image features", "tape": "tape"}
 
 
 def data_on(place, run, corpus, device=tiny.CPU):
-    return load_training_data(run, tiny.artefacts(corpus, run.encoder.name), device, data_on=place)
+    return load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(device, place))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -33,7 +33,7 @@ def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
     what = WHAT.get(name.partition(",")[0], "image store")
     for place, where in (("auto", "mapped"), ("device", "device")):
         data = data_on(place, run, corpus)
-        assert data.data_on == {what: "mapped" if what == "tape" else where}
+        assert data.images.data_on == {what: "mapped" if what == "tape" else where}
         out, _ = run_in(tmp_path / place, run, data)
         assert_same_results(first, out)
 
@@ -47,16 +47,17 @@ def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, p
     drawn = next(
         epoch_batches(len(here.pairs), dataclasses.replace(run.schedule, batch_size=16, negative_set=5), 0, 0)
     )
-    loss = RunLoss.of(run, {}, cuda)
-    step_inputs(run, there, loss, drawn, 0, cuda)
+    training = Training(run, None, RunLoss.from_run(run, {}, cuda), None, cuda)
+    load_batch(training, there, drawn, 0)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = step_inputs(run, there, loss, drawn, 0, cuda)
+        found = load_batch(training, there, drawn, 0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    expected = step_inputs(run, here, RunLoss.of(run, {}, tiny.CPU), drawn, 0, tiny.CPU)
-    for name in ("ids", "lengths"):
+    training = Training(run, None, RunLoss.from_run(run, {}, tiny.CPU), None, tiny.CPU)
+    expected = load_batch(training, here, drawn, 0)
+    for name in ("captions", "lengths"):
         assert torch.equal(getattr(found, name).cpu(), getattr(expected, name))
     assert torch.equal(found.images.values.cpu(), expected.images.values)
-    assert found.ids.device == found.images.values.device == cuda and found.lengths.device == tiny.CPU
+    assert found.captions.device == found.images.values.device == cuda and found.lengths.device == tiny.CPU

@@ -4,6 +4,7 @@ As a program this starts the processes: python test_distributed.py CORPUS OUT PO
 """
 
 import contextlib
+import dataclasses
 import os
 import subprocess
 import sys
@@ -23,11 +24,10 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisible
-from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, Training, make_optimiser, take_step
 
 pytestmark = pytest.mark.ddp
 
@@ -70,6 +70,10 @@ RUNS |= {
 EPOCHS = 2
 SIZES = (2, 3)
 TRAINED = {2: own_loss.RUN, 3: tiny.FROZEN}
+BERT = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 8, "dim": 10, "dropout": 0.1}
+DROPPING = tiny.change(
+    tiny.FROZEN, model__text=Component("bert", BERT), model__caption_pooling=Component("first")
+)
 # Adam divides a gradient by its own size, and so makes much of the rounding where a gradient is nothing but rounding: the
 # gradient of W_f's bias under SH, where every caption is as often a negative as it is a positive.
 CLOSE = {"gradients": 1e-12, "weights": 1e-7}
@@ -94,16 +98,17 @@ def steps(run, corpus, group):
     if run.live_encoder:
         encoder = load_encoder(run.encoder, corpus / f"encoder-{run.encoder.name}").requires_grad_().eval()
     torch.manual_seed(run.init_seed)
-    model = double(JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder))
-    loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
+    model = double(JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder))
+    loss = RunLoss.from_run(run, own_loss.folders(corpus), tiny.CPU)
     trained = torch.nn.ModuleDict({"model": model, "loss": loss.state.double()})
-    optimiser = make_optimiser(model, run.schedule.learning_rate, loss)
+    training = Training(run, model, loss, make_optimiser(run, model, loss), tiny.CPU, group)
     losses, gradients = [], {}
     for epoch in range(EPOCHS):
         for drawn in epoch_batches(len(data.pairs), run.schedule, 0, epoch):
-            inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU, group)
-            clip_norm = 0.5 if losses else float("inf")
-            losses.append(train_step(model, optimiser, loss, inputs, clip_norm, group))
+            clipped = tiny.change(run, schedule__clip_norm=0.5 if losses else 1e30)
+            training = dataclasses.replace(training, run=clipped)
+            batch = load_batch(training, data, drawn, epoch)
+            losses.append(take_step(training, batch, run.schedule.learning_rate))
             if len(losses) == 1:
                 gradients = {name: p.grad.clone() for name, p in trained.named_parameters()}
     return {"losses": torch.stack(losses), "gradients": gradients, "weights": trained.state_dict()}
@@ -125,11 +130,9 @@ def train_in(folder, run, corpus, group, calls=1000):
     """Train a whole run; end at the `calls`-th batch, as a kill of all processes would."""
     # The folders of another process would show that it has written.
     with contextlib.suppress(tiny.Killed):
-        return train(
-            run, tiny.killed_at(tiny.data_of(run, corpus), calls), folder / f"out-{group.rank}",
-            folder / f"state-{group.rank}", tiny.CPU, own_loss.folders(corpus),
-            checkpoint_seconds=0, group=group,
-        )  # fmt: skip
+        data = tiny.data_of(run, corpus, **own_loss.folders(corpus))
+        places = folder / f"out-{group.rank}", folder / f"state-{group.rank}"
+        return train(run, tiny.killed_at(data, calls), *places, tiny.CPU, checkpoint_seconds=0, group=group)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +218,16 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
     assert processes[0]["facts"]["processes"] == size and processes[0]["facts"]["epochs"] == 3
 
 
+def test_dropout_differs_between_processes_and_is_the_same_after_a_kill(processes, all_processes):
+    size = len(processes)
+    whole, cut = (
+        tiny.weights(all_processes / f"{name}-{size}" / "out-0") for name in ("dropping", "dropping-cut")
+    )
+    assert all(torch.equal(value, cut[name]) for name, value in whole.items())
+    masks = [found["mask"] for found in processes]
+    assert not any(torch.equal(masks[0], other) for other in masks[1:])
+
+
 def test_an_encoder_in_training_mode_is_not_divided():
     with pytest.raises(VseppError, match=r"run tiny: encoder_mode is legacy-master.*got 2 processes"):
         require_divisible(tiny.LEGACY, ProcessGroup(0, 2))
@@ -254,6 +267,12 @@ def take_part(rank, corpus, out, ports):
                 for calls in (6, 3):
                     assert train_in(out / f"cut-{size}", TRAINED[size], corpus, group, calls) is None
                 found["facts"] = train_in(out / f"cut-{size}", TRAINED[size], corpus, group)
+                train_in(out / f"dropping-{size}", DROPPING, corpus, group)
+                assert train_in(out / f"dropping-cut-{size}", DROPPING, corpus, group, 6) is None
+                torch.manual_seed(rank + 10)
+                train_in(out / f"dropping-cut-{size}", DROPPING, corpus, group)
+                group.seed_step(0, 1, 2)
+                found["mask"] = torch.nn.functional.dropout(torch.ones(64))
                 torch.save(found, out / f"{rank}-of-{size}.pt")
 
 

@@ -10,15 +10,15 @@ from closeness import assert_near
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
 from vsepp.base.errors import VseppError
+from vsepp.base.placement import Placing
 from vsepp.base.spec import Component
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.precision import fp32_products_in
 from vsepp.training import step
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.data import load_training_data
-from vsepp.training.epoch import step_inputs
-from vsepp.training.step import RunLoss, make_optimiser, require_parts, train_step
+from vsepp.training.step import RunLoss, Training, make_optimiser, require_parts, take_step
 
 CUDA = torch.device("cuda", 0)
 SIZE = 5  # of batches of 15: three parts
@@ -40,21 +40,22 @@ RUNS = {
 
 def stepped(run, corpus, at_once, encoder_trains=False, device=tiny.CPU):
     """Loss and gradients of a step."""
-    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), device)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(device))
     torch.manual_seed(0)
     encoder = None
     if run.live_encoder:
-        encoder = load_encoder(run.encoder, data.encoder_folder, grid=run.grid).train(encoder_trains)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size, encoder).to(device)
-    loss = RunLoss.of(run, {}, device)
-    optimiser = make_optimiser(model, 0.01, loss)
-    schedule = dataclasses.replace(run.schedule, batch_size=13)
-    drawn = next(epoch_batches(len(data.pairs), schedule, 0, 0))
-    inputs = step_inputs(run, data, loss, drawn, 0, device)
+        encoder = load_encoder(run.encoder, data.folders["encoder"], grid=run.grid).train(encoder_trains)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder).to(device)
+    run = tiny.change(
+        run, schedule__batch_size=13, schedule__clip_norm=1e9, schedule__embedded_at_once=at_once
+    )
+    loss = RunLoss.from_run(run, {}, device)
+    training = Training(run, model, loss, make_optimiser(run, model, loss), device)
+    batch = load_batch(training, data, next(epoch_batches(len(data.pairs), run.schedule, 0, 0)), 0)
     torch.manual_seed(1)
     with fp32_products_in("fp32", device):
-        value = train_step(model, optimiser, loss, inputs, 1e9, embedded_at_once=at_once)
-    return value, torch.cat([parameter.grad.flatten() for parameter in optimiser.parameters])
+        value = take_step(training, batch, 0.01)
+    return value, torch.cat([parameter.grad.flatten() for parameter in training.optimiser.parameters])
 
 
 @pytest.mark.parametrize("run", RUNS.values(), ids=RUNS)

@@ -2,7 +2,7 @@ import pytest
 import tiny_corpus as tiny
 
 from vsepp.base.spec import ScheduleSpec
-from vsepp.training.epoch import encoder_trains, learning_rate, loss_factor
+from vsepp.training.loop import encoder_trains, learning_rate, loss_factor
 
 
 def schedule(epochs, drop_at=1.0, **more):

@@ -1,7 +1,7 @@
 import pytest
 
 from vsepp.evaluation.metrics import chance_rsum
-from vsepp.training.history import is_collapsed
+from vsepp.training.loop import is_collapsed
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,24 @@ import dataclasses
 import json
 import logging
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
+from safetensors.torch import load_file
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
+from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
-from vsepp.evaluation.run import encode_run
+from vsepp.evaluation.run import evaluate_run
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
@@ -44,14 +48,14 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     data = tiny.data_of(run, corpus)
     out, _ = run_in(tmp_path, run, data)
     torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
     adam = torch.optim.Adam(model.parameters(), lr=0.01, fused=False, foreach=False)
     order = np.random.default_rng((1, run.order_seed, 0)).permutation(len(data.pairs))
     features = np.load(corpus / "features-vgg" / "features.npy")[:, 0]
     total = 0.0
     for start in range(0, len(order), 16):
         pairs = order[start : start + 16]
-        ids, lengths = data.captions.eval(data.pairs[pairs])
+        ids, lengths = data.captions.all.eval(data.pairs[pairs])
         images = model.embed_images(ImageBatch(torch.from_numpy(features[data.image_rows[pairs]])))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
@@ -71,7 +75,9 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
 def encoded(run, out, corpus, split):
     """Embeddings of a split by a trained run, whose folder has the vocabulary as the step leaves it."""
     Vocabulary.read(corpus / "tokens").write(out)
-    return encode_run(run, split, tiny.artefacts(corpus) | {"run": out}, tiny.CPU)
+    spec = EvaluationSpec(run, ("5K",), fold_size=1, split=split)
+    evaluate_run(spec, tiny.artefacts(corpus) | {"run": out}, out / split, tiny.CPU)
+    return Embeddings.load(out / split / "embeddings.npz")
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -155,6 +161,23 @@ def test_fine_tuning_trains_the_encoder_and_leaves_its_statistics(corpus, tmp_pa
     assert_same_results(out, again)
 
 
+def test_fine_tuning_goes_on_with_the_state_of_the_same_loss_and_begins_with_that_of_another(
+    corpus, tmp_path
+):
+    nce, siglip = Component("info_nce"), Component("siglip")
+    start = tiny.change(RESNET_FT, finetune_from=None, trainset="1C", loss=nce, schedule__epochs=1)
+    frozen, _ = run_in(tmp_path / "frozen", start, tiny.data_of(start, corpus))
+    begun = load_file(frozen / "loss.safetensors")
+    first = {}
+    for loss in (nce, siglip):
+        # At a rate that moves nothing the state stays as it begins.
+        run = tiny.change(RESNET_FT, loss=loss, schedule__epochs=1, schedule__learning_rate=1e-30)
+        out, _ = run_in(tmp_path / loss.name, run, tiny.data_of(run, corpus), frozen)
+        first[loss.name] = load_file(out / "loss.safetensors")
+    assert first["info_nce"].keys() == begun.keys() != first["siglip"].keys()
+    assert all(torch.equal(value, begun[name]) for name, value in first["info_nce"].items())
+
+
 def test_a_training_starts_from_the_weights_of_its_text_encoder(corpus, tmp_path, monkeypatch):
     file, begun = tmp_path / "text.safetensors", []
     monkeypatch.setattr(gru.TextEncoder, "start", lambda encoder, path: begun.append(path), raising=False)
@@ -164,9 +187,7 @@ def test_a_training_starts_from_the_weights_of_its_text_encoder(corpus, tmp_path
     assert begun == [file, None]
 
 
-def test_init_from_must_be_given_when_fine_tuning(corpus, tmp_path):
-    with pytest.raises(VseppError, match="run tiny-ft: needs the folder of its init_from"):
-        run_in(tmp_path, tiny.FINETUNED, tiny.data_of(tiny.FINETUNED, corpus))
+def test_weights_that_fine_tuning_starts_from_and_are_not_there_are_named(corpus, tmp_path):
     with pytest.raises(VseppError, match=r"model.safetensors: no such file"):
         run_in(tmp_path, tiny.FINETUNED, tiny.data_of(tiny.FINETUNED, corpus), tmp_path / "none")
 
@@ -174,16 +195,17 @@ def test_init_from_must_be_given_when_fine_tuning(corpus, tmp_path):
 def test_nan_in_the_loss_names_the_step_and_keeps_the_state(corpus, tmp_path):
     data = tiny.data_of(tiny.FROZEN, corpus)
 
-    def spoilt(pairs, epoch):
-        inputs = data.train_inputs(pairs, epoch)
-        if epoch == 1 and 17 in pairs:
-            inputs.values[0, 0] = float("nan")
-        return inputs
+    def spoilt(rows, epoch):
+        batch = data.images.train(rows, epoch)
+        if epoch == 1 and data.pairs[17] in rows:
+            batch.values[0, 0] = float("nan")
+        return batch
 
+    images = SimpleNamespace(dim=data.images.dim, train=spoilt, eval=data.images.eval)
     order = np.random.default_rng((1, 0, 1)).permutation(len(data.pairs)).tolist()
     step = order.index(17) // 16 + 1
     with pytest.raises(VseppError) as caught:
-        run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, train_inputs=spoilt), checkpoint_seconds=0)
+        run_in(tmp_path, tiny.FROZEN, dataclasses.replace(data, images=images), checkpoint_seconds=0)
     for part in (
         "run tiny",
         "the loss is nan",
@@ -219,13 +241,15 @@ def test_every_epoch_tells_its_recalls_and_about_how_long_the_rest_takes(corpus,
 
 def all_alike(data):
     """The same data with one image and one caption in place of all."""
-    same, captions = torch.ones(1, data.feature_dim), Tokens.from_lists([[1, 4, 2]] * len(data.captions))
+    same, captions = torch.ones(1, data.images.dim), Tokens.from_lists([[1, 4, 2]] * len(data.captions.all))
+
+    def images(rows, epoch=0):
+        return ImageBatch(same.expand(len(rows), -1))
+
     return dataclasses.replace(
         data,
-        captions=captions,
-        train_captions=lambda pairs, epoch: captions.eval(data.pairs[pairs]),
-        train_inputs=lambda pairs, epoch: ImageBatch(same.expand(len(pairs), -1)),
-        eval_inputs=lambda rows: ImageBatch(same.expand(len(rows), -1)),
+        captions=SimpleNamespace(all=captions, train=lambda rows, epoch: captions.eval(rows)),
+        images=SimpleNamespace(dim=data.images.dim, train=images, eval=images),
     )
 
 

@@ -12,15 +12,15 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 from torch.nn.functional import cross_entropy
 
 from vsepp.base.errors import VseppError
+from vsepp.base.placement import Placing
 from vsepp.base.spec import Component
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import Sets
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.data import load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
-from vsepp.training.epoch import step_inputs
-from vsepp.training.matching import FLOOR, Draws, draw_negatives, matching_loss
-from vsepp.training.step import RunLoss, make_optimiser, train_step
+from vsepp.training.matching import FLOOR, Candidates, draw_negatives, matching_loss
+from vsepp.training.step import RunLoss, Training, make_optimiser, take_step
 
 GPO = Component("gpo")
 FUSION = Component("fusion", {"layers": 1, "heads": 2, "intermediate": 12, "k": 4})
@@ -42,7 +42,7 @@ GOAL = dataclasses.replace(RUN, loss=Component("goal", {"triplet": "nca", "pair"
 
 @pytest.fixture
 def data(corpus, sets):
-    return load_training_data(RUN, artefacts(corpus) | {"features": sets}, tiny.CPU)
+    return load_training_data(RUN, artefacts(corpus) | {"features": sets}, Placing(tiny.CPU))
 
 
 def random(*shape):
@@ -78,12 +78,16 @@ def test_the_least_likely_candidate_is_drawn_with_the_floor_and_one_image_alone_
 
 def test_the_numbers_that_decide_depend_on_crop_seed_epoch_and_caption_alone():
     ids = np.arange(100, 400, dtype=np.int64)
-    one = Draws.of(ids // 5, ids, 0, 2, tiny.CPU)
-    part = Draws.of(ids[7:90] // 5, ids[7:90], 0, 2, tiny.CPU)
-    assert torch.equal(part.captions, one.captions[7:90]) and torch.equal(part.images, one.images[7:90])
-    for other in (Draws.of(ids, ids, 1, 2, tiny.CPU), Draws.of(ids, ids, 0, 3, tiny.CPU)):
-        assert not (other.captions == one.captions).any()
-    assert abs(np.corrcoef(one.captions, one.images)[0, 1]) < 0.2
+    one = Candidates.from_pairs(ids // 5, ids, 0, 2, tiny.CPU)
+    part = Candidates.from_pairs(ids[7:90] // 5, ids[7:90], 0, 2, tiny.CPU)
+    assert torch.equal(part.for_images, one.for_images[7:90])
+    assert torch.equal(part.for_captions, one.for_captions[7:90])
+    for other in (
+        Candidates.from_pairs(ids, ids, 1, 2, tiny.CPU),
+        Candidates.from_pairs(ids, ids, 0, 3, tiny.CPU),
+    ):
+        assert not (other.for_images == one.for_images).any()
+    assert abs(np.corrcoef(one.for_images, one.for_captions)[0, 1]) < 0.2
 
 
 @pytest.mark.parametrize("queries", [6, 4])
@@ -93,11 +97,11 @@ def test_the_loss_is_the_mean_over_pairs_and_drawn_ones_and_scores_get_no_gradie
     images = Sets.from_lengths(torch.randn(6, 4, 10), torch.tensor([4, 1, 2, 3, 4, 2]))
     captions = Sets.from_lengths(torch.randn(6, 5, 10), torch.tensor([5, 2, 3, 4, 2, 5]))
     scores = random(6, 6).requires_grad_()
-    draws = Draws.of(np.array([0, 1, 1, 2, 3, 4]), np.arange(6), 0, 0, tiny.CPU)
+    draws = Candidates.from_pairs(np.array([0, 1, 1, 2, 3, 4]), np.arange(6), 0, 0, tiny.CPU)
     loss = matching_loss(model, images, captions, scores, draws, queries)
     sharp = scores.detach() / 0.07
-    other_captions, _ = draw_negatives(sharp[:queries], draws.image_rows, draws.captions[:queries])
-    other_images, _ = draw_negatives(sharp.T[:queries], draws.image_rows, draws.images[:queries])
+    other_captions, _ = draw_negatives(sharp[:queries], draws.image_rows, draws.for_images[:queries])
+    other_images, _ = draw_negatives(sharp.T[:queries], draws.image_rows, draws.for_captions[:queries])
     costs = []
     for query in range(queries):
         pairs = ((query, query, 1), (query, other_captions[query], 0), (other_images[query], query, 0))
@@ -114,7 +118,7 @@ def test_pairs_of_one_image_are_matched_without_negatives():
     torch.manual_seed(0)
     model = JointEmbedding(RUN.model, 5, 9).eval()
     images, captions = (Sets.from_lengths(torch.randn(3, 2, 10), torch.full((3,), 2)) for _ in range(2))
-    draws = Draws.of(np.zeros(3, np.int64), np.arange(3), 0, 0, tiny.CPU)
+    draws = Candidates.from_pairs(np.zeros(3, np.int64), np.arange(3), 0, 0, tiny.CPU)
     loss = matching_loss(model, images, captions, random(3, 3), draws, 3)
     expected = cross_entropy(model.match(images, captions), torch.ones(3, dtype=torch.int64))
     torch.testing.assert_close(loss, 6 * expected)
@@ -135,23 +139,23 @@ def test_a_run_with_a_matcher_goes_on_to_the_same_bits(data, tmp_path, run):
 def trained(run, data, epochs):
     """A model after some epochs, and the matching loss of each step as a mean."""
     torch.manual_seed(0)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size)
-    loss, found = RunLoss.of(run, {}, tiny.CPU), []
-    optimiser = make_optimiser(model, 0.003, loss)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
+    loss, found = RunLoss.from_run(run, {}, tiny.CPU), []
+    training = Training(run, model, loss, make_optimiser(run, model, loss), tiny.CPU)
     for epoch in range(epochs):
         for drawn in epoch_batches(
             len(data.pairs), dataclasses.replace(RUN.schedule, batch_size=16), 0, epoch
         ):
-            inputs = step_inputs(run, data, loss, drawn, epoch, tiny.CPU)
+            batch = load_batch(training, data, drawn, epoch)
             with torch.no_grad():
-                vectors, lengths = model.image_vectors(inputs.images)
-                states = model.text(inputs.ids, inputs.lengths)
-                sets = Sets.from_lengths(vectors, lengths), Sets.from_lengths(states, inputs.lengths)
-                equal = torch.zeros(inputs.pairs, inputs.pairs)
+                vectors, lengths = model.image_vectors(batch.images)
+                states = model.text(batch.captions, batch.lengths)
+                sets = Sets.from_lengths(vectors, lengths), Sets.from_lengths(states, batch.lengths)
+                equal = torch.zeros(batch.pairs, batch.pairs)
                 found.append(
-                    matching_loss(model, *sets, equal, inputs.draws, inputs.pairs) / inputs.pairs / 2
+                    matching_loss(model, *sets, equal, batch.candidates, batch.pairs) / batch.pairs / 2
                 )
-            train_step(model, optimiser, loss, inputs, 2.0)
+            take_step(training, batch, 0.003)
     return model, torch.stack(found)
 
 
@@ -172,7 +176,7 @@ def test_any_loss_of_the_embeddings_stands_beside_the_matching_loss(data):
             name: value.clone() for name, value in model.state_dict().items() if name.startswith("matcher.")
         }
     torch.manual_seed(0)
-    first = JointEmbedding(RUN.model, data.feature_dim, data.vocabulary_size).state_dict()
+    first = JointEmbedding(RUN.model, data.images.dim, data.vocabulary_size).state_dict()
     for state in states.values():
         assert not any(
             torch.equal(value, first[name]) for name, value in state.items() if "key.bias" not in name

@@ -9,20 +9,18 @@ import torch
 from safetensors.torch import load_file
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in
 
-from vsepp.base.errors import VseppError
 from vsepp.losses import Batch
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.checkpoint import FILE
-from vsepp.training.epoch import step_inputs
-from vsepp.training.step import RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, Training, make_optimiser, take_step
 
 pytestmark = pytest.mark.usefixtures("package")
 
 
 def last_state(folder):
     """What the loss had of its own when the last checkpoint was written."""
-    return torch.load(folder / "state" / FILE, weights_only=True)["loss_state"]
+    return torch.load(folder / "state" / FILE, weights_only=True)["loss"]
 
 
 @pytest.mark.resume
@@ -48,21 +46,20 @@ def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, t
 
 
 def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(corpus):
-    data, clip_norm = tiny.data_of(own_loss.RUN, corpus), 0.5
+    clip_norm = 0.5
+    run = tiny.change(own_loss.RUN, schedule__clip_norm=clip_norm, schedule__batch_size=16)
+    data = tiny.data_of(run, corpus)
     found = {}
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        model = JointEmbedding(own_loss.RUN.model, data.feature_dim, data.vocabulary_size)
-        loss = RunLoss.of(own_loss.RUN, own_loss.folders(corpus), tiny.CPU)
+        model = JointEmbedding(own_loss.RUN.model, data.images.dim, data.vocabulary_size)
+        loss = RunLoss.from_run(own_loss.RUN, own_loss.folders(corpus), tiny.CPU)
         started = loss.state.mix.item()
         assert found.setdefault(seed, started) == started
     assert found[0] != found[1]
-    optimiser = make_optimiser(model, 0.01, loss)
-    drawn = next(
-        epoch_batches(len(data.pairs), dataclasses.replace(own_loss.RUN.schedule, batch_size=16), 0, 1)
-    )
-    inputs = step_inputs(own_loss.RUN, data, loss, drawn, 1, tiny.CPU)
-    train_step(model, optimiser, loss, inputs, clip_norm)
+    training = Training(run, model, loss, make_optimiser(run, model, loss), tiny.CPU)
+    drawn = next(epoch_batches(len(data.pairs), run.schedule, 0, 1))
+    take_step(training, load_batch(training, data, drawn, 1), 0.01)
     gradients = [parameter.grad for parameter in (*model.parameters(), loss.state.mix)]
     assert gradients[-1].abs() > 1e-3
     norm = torch.linalg.vector_norm(torch.cat([gradient.flatten() for gradient in gradients]))
@@ -79,8 +76,9 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
     )
     told = {}
     for run in (tiny.FROZEN, own_loss.RUN):
-        loss = RunLoss.of(run, own_loss.folders(corpus), tiny.CPU)
-        told[run.loss.name] = step_inputs(run, data, loss, drawn, 2, tiny.CPU).batch
+        loss = RunLoss.from_run(run, own_loss.folders(corpus), tiny.CPU)
+        training = Training(run, None, loss, None, tiny.CPU)
+        told[run.loss.name] = load_batch(training, data, drawn, 2).known
     found = told[own_loss.RUN.loss.name]
     assert found.image_rows.tolist() == data.image_rows[drawn.pairs].tolist()
     assert found.caption_rows.tolist() == data.pairs[drawn.pairs].tolist()
@@ -89,8 +87,3 @@ def test_a_loss_is_told_what_it_needs_and_no_more(corpus):
     plain = told["max_of_hinges"]
     assert plain == Batch(16, plain.negatives, epoch=2, epochs=3, state=plain.state)
     assert not plain.state.state_dict()
-
-
-def test_a_folder_that_it_reads_and_was_not_given_is_named(corpus, tmp_path):
-    with pytest.raises(VseppError, match="run tiny: needs the folder of its corpus"):
-        run_in(tmp_path, own_loss.RUN, tiny.data_of(own_loss.RUN, corpus))

@@ -1,6 +1,7 @@
 """Steps in bf16: close to fp32, with weights, scores and validation in fp32."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import tiny_corpus as tiny
@@ -8,16 +9,16 @@ import torch
 from tiny_corpus import assert_same_results, history, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec, from_json, to_json
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
 from vsepp.models.sets import ImageBatch
-from vsepp.training.batches import epoch_batches
+from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.data import load_training_data
-from vsepp.training.epoch import step_inputs
 from vsepp.training.loop import train
-from vsepp.training.step import RunLoss, make_optimiser, train_step
+from vsepp.training.step import RunLoss, Training, make_optimiser, take_step
 
 
 def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(corpus, tmp_path):
@@ -65,7 +66,7 @@ def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
     corpus, tmp_path, precision, in_steps, cuda
 ):
     run = tiny.change(tiny.FROZEN, precision=precision, schedule__epochs=1)
-    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(cuda))
     seen = {"train": set(), "eval": set()}
 
     def watched(name, source):
@@ -75,13 +76,14 @@ def test_steps_on_a_gpu_are_in_the_runs_precision_and_validation_in_ieee_fp32(
 
         return inputs
 
-    watching = dataclasses.replace(
-        data,
-        train_inputs=watched("train", data.train_inputs),
-        eval_inputs=watched("eval", data.eval_inputs),
+    images = SimpleNamespace(
+        dim=data.images.dim,
+        train=watched("train", data.images.train),
+        eval=watched("eval", data.images.eval),
     )
+    watching = dataclasses.replace(data, images=images)
     before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    train(run, watching, tmp_path / "out", tmp_path / "state", cuda, {})
+    train(run, watching, tmp_path / "out", tmp_path / "state", cuda)
     assert seen == {"train": {in_steps}, "eval": {(False, False)}}
     assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == before
 
@@ -105,17 +107,17 @@ class Types(TorchDispatchMode):
 @pytest.mark.parametrize("projected", [False, True])
 def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(corpus, projected, cuda):
     run = tiny.change(tiny.FROZEN, precision="bf16", model__caption_projection=projected)
-    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), cuda)
+    data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(cuda))
     torch.manual_seed(0)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size).to(cuda)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size).to(cuda)
     states = []
     model.text.register_forward_hook(lambda module, given, state: states.append(state))
-    loss = RunLoss.of(run, {}, cuda)
-    optimiser = make_optimiser(model, 0.01, loss)
+    loss = RunLoss.from_run(run, {}, cuda)
+    training = Training(run, model, loss, make_optimiser(run, model, loss), cuda)
     drawn = next(epoch_batches(len(data.pairs), dataclasses.replace(run.schedule, batch_size=16), 0, 0))
-    inputs = step_inputs(run, data, loss, drawn, 0, cuda)
+    batch = load_batch(training, data, drawn, 0)
     with fp32_products_in("bf16", cuda), Types() as types:
-        train_step(model, optimiser, loss, inputs, 2.0, bf16=True)
+        take_step(training, batch, 0.01)
     assert torch.bfloat16 in types.seen and torch.float16 not in types.seen
     assert states[0].dtype == torch.float32
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())

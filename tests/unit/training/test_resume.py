@@ -88,7 +88,7 @@ def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path
     data = tiny.data_of(tiny.LEGACY, corpus)
     whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
     with pytest.raises(Killed):
-        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 1, "eval_inputs"), checkpoint_seconds=0)
+        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 1, "eval"), checkpoint_seconds=0)
     out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, STEPS))  # those of the third epoch
     assert_same_results(whole, out)
 

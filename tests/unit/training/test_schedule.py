@@ -10,7 +10,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.losses import max_of_hinges
 from vsepp.models.joint import JointEmbedding
-from vsepp.training.batches import Permutation
+from vsepp.training.batches import epoch_order
 from vsepp.training.checkpoint import FILE
 
 STEPS = 4  # of an epoch
@@ -91,13 +91,13 @@ def test_a_warm_up_of_the_loss_scales_the_gradient_before_it_is_clipped(corpus, 
     data = tiny.data_of(run, corpus)
     out, _ = run_in(tmp_path, run, data)
     torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.feature_dim, data.vocabulary_size)
+    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, fused=False, foreach=False)
-    order, total, clipped = Permutation(len(data.pairs), run.order_seed, 0).order, 0.0, []
+    order, total, clipped = epoch_order(len(data.pairs), run.order_seed, 0), 0.0, []
     for step in range(STEPS):
         pairs = order[16 * step : 16 * step + 16]
-        ids, lengths = data.captions.eval(data.pairs[pairs])
-        images = model.embed_images(data.train_inputs(pairs, 0))
+        ids, lengths = data.captions.all.eval(data.pairs[pairs])
+        images = model.embed_images(data.images.train(data.pairs[pairs], 0))
         captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
         loss = max_of_hinges.loss(images @ captions.T)
         adamw.zero_grad()

@@ -26,17 +26,12 @@ class Optimiser:
     ----------
     parameters
         Names and trained parameters; changed in place.
-    learning_rate
-        May be set between steps.
     options
         Adam has none.
     """
 
-    def __init__(
-        self, parameters: Iterable[tuple[str, torch.nn.Parameter]], learning_rate: float, options: Any = None
-    ) -> None:
+    def __init__(self, parameters: Iterable[tuple[str, torch.nn.Parameter]], options: Any = None) -> None:
         self.parameters = [parameter for _, parameter in parameters]
-        self.learning_rate = learning_rate
         self._means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._squares = [torch.zeros_like(parameter) for parameter in self.parameters]
         self._steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
@@ -46,9 +41,9 @@ class Optimiser:
         for parameter in self.parameters:
             parameter.grad = None
 
-    def step(self) -> None:
+    def step(self, learning_rate: float) -> None:
         """Take a step along the gradients; a parameter without one, and its moments, stay unchanged."""
-        self._update(adam, range(len(self.parameters)), self.learning_rate, BETAS[1], weight_decay=0.0)
+        self._update(adam, range(len(self.parameters)), learning_rate, BETAS[1], weight_decay=0.0)
 
     @torch.no_grad()
     def _update(

@@ -44,8 +44,6 @@ class Optimiser(adam.Optimiser):
     ----------
     parameters
         Names and trained parameters; changed in place.
-    learning_rate
-        Learning rate of parameters with factor 1; may be set between steps.
     options
         See `Options`.
 
@@ -56,13 +54,10 @@ class Optimiser(adam.Optimiser):
     """
 
     def __init__(
-        self,
-        parameters: Iterable[tuple[str, torch.nn.Parameter]],
-        learning_rate: float,
-        options: Options = Options(),
+        self, parameters: Iterable[tuple[str, torch.nn.Parameter]], options: Options = Options()
     ) -> None:
         named = list(parameters)
-        super().__init__(named, learning_rate)
+        super().__init__(named)
         self._beta2 = options.beta2
         self._groups: dict[tuple[float, float], list[int]] = {}
         """Factor of the learning rate and weight decay → positions of parameters."""
@@ -82,7 +77,7 @@ class Optimiser(adam.Optimiser):
                 f"names begin with {tops}"
             )
 
-    def step(self) -> None:
-        """Take a step along the gradients; a parameter without one, and its moments, stay unchanged."""
+    def step(self, learning_rate: float) -> None:
+        """Take a step along the gradients, at this rate for parameters with factor 1; see `adam`."""
         for (factor, weight_decay), positions in self._groups.items():
-            self._update(adamw, positions, factor * self.learning_rate, self._beta2, weight_decay)
+            self._update(adamw, positions, factor * learning_rate, self._beta2, weight_decay)

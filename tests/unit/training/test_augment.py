@@ -17,7 +17,7 @@ from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.features.captions import CaptionStates
 from vsepp.models.sets import ImageBatch
-from vsepp.training.size_augmentation import thinned_captions, thinned_images
+from vsepp.training.augment import TrainingCaptions, augmented_images
 
 IMAGES, VECTORS, WORDS = 2_000, 36, 500
 VOCABULARY = Vocabulary((*SPECIAL, *map(str, range(len(SPECIAL), WORDS - 1)), MASK), {}, 1, (), 0, "")
@@ -28,9 +28,25 @@ def run(**augmentation):
     return dataclasses.replace(specs.RUN, size_augmentation=SizeAugmentationSpec(**augmentation))
 
 
-def numbered(chosen, epoch):
+class Numbered:
     """Sets whose vectors are their places from 1."""
-    return ImageBatch(torch.arange(1.0, VECTORS + 1).expand(len(chosen), -1)[:, :, None])
+
+    cells = None
+
+    def train(self, rows, epoch):
+        return ImageBatch(torch.arange(1.0, VECTORS + 1).expand(len(rows), -1)[:, :, None])
+
+
+class Padded(Numbered):
+    """The same, of other lengths."""
+
+    lengths = torch.from_numpy(np.random.default_rng(0).integers(1, VECTORS + 1, IMAGES))
+
+    def train(self, rows, epoch):
+        padding = torch.arange(VECTORS) >= self.lengths[:, None]
+        return ImageBatch(
+            super().train(rows, epoch).values.masked_fill(padding[:, :, None], 0.0), self.lengths
+        )
 
 
 def places(batch):
@@ -38,13 +54,14 @@ def places(batch):
 
 
 def test_without_a_share_nothing_changes():
-    assert thinned_images(numbered, IDS, run()) is numbered
+    images = Numbered()
+    assert augmented_images(images, run(), IDS) is images
 
 
 @pytest.mark.parametrize(("by", "share"), [("vector", 0.2), ("image", 0.096)])
 def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, share):
-    inputs = thinned_images(numbered, IDS, run(drop_vectors=0.2, drop_vectors_by=by))
-    batch = inputs(np.arange(IMAGES), 0)
+    images = augmented_images(Numbered(), run(drop_vectors=0.2, drop_vectors_by=by), IDS)
+    batch = images.train(np.arange(IMAGES), 0)
     kept = places(batch)
     assert all(row == sorted(row) and len(set(row)) == len(row) and 0 not in row for row in kept)
     assert 1 - sum(map(len, kept)) / (IMAGES * VECTORS) == pytest.approx(share, abs=0.005)
@@ -55,30 +72,18 @@ def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, sha
 
 
 def test_what_is_dropped_depends_on_the_caption_and_the_epoch_and_on_no_other():
-    inputs = thinned_images(numbered, IDS, run(drop_vectors=0.2))
-    whole = places(inputs(np.arange(50), 0))
-    assert [places(inputs(np.array([k]), 0))[0] for k in range(50)] == whole
-    assert places(inputs(np.arange(50), 1)) != whole
-    assert (
-        places(
-            thinned_images(numbered, IDS, dataclasses.replace(run(drop_vectors=0.2), draw=9))(
-                np.arange(50), 0
-            )
-        )
-        != whole
-    )
+    dropping = run(drop_vectors=0.2)
+    images = augmented_images(Numbered(), dropping, IDS)
+    whole = places(images.train(np.arange(50), 0))
+    assert [places(images.train(np.array([k]), 0))[0] for k in range(50)] == whole
+    assert places(images.train(np.arange(50), 1)) != whole
+    other = augmented_images(Numbered(), dataclasses.replace(dropping, draw=9), IDS)
+    assert places(other.train(np.arange(50), 0)) != whole
 
 
 def test_sets_of_other_lengths_lose_their_own_vectors_only():
-    lengths = torch.from_numpy(np.random.default_rng(0).integers(1, VECTORS + 1, IMAGES))
-
-    def padded(chosen, epoch):
-        values = numbered(chosen, epoch).values
-        return ImageBatch(
-            values.masked_fill((torch.arange(VECTORS) >= lengths[:, None])[:, :, None], 0.0), lengths
-        )
-
-    batch = thinned_images(padded, IDS, run(drop_vectors=0.2))(np.arange(IMAGES), 0)
+    images, lengths = augmented_images(Padded(), run(drop_vectors=0.2), IDS), Padded.lengths
+    batch = images.train(np.arange(IMAGES), 0)
     kept = places(batch)
     assert all(row and row[-1] <= length for row, length in zip(kept, lengths.tolist(), strict=True))
     assert 1 - sum(map(len, kept)) / int(lengths.sum()) == pytest.approx(0.2, abs=0.01)
@@ -86,8 +91,8 @@ def test_sets_of_other_lengths_lose_their_own_vectors_only():
 
 @pytest.mark.parametrize("share", [0.9, 1.0])
 def test_one_vector_stays_at_least(share):
-    inputs = thinned_images(numbered, IDS, run(drop_vectors=share))
-    assert inputs(np.arange(IMAGES), 0).lengths.min() == 1
+    images = augmented_images(Numbered(), run(drop_vectors=share), IDS)
+    assert images.train(np.arange(IMAGES), 0).lengths.min() == 1
 
 
 def captions(lengths):
@@ -97,8 +102,7 @@ def captions(lengths):
 
 def thinned(tokens, read=None, vocabulary=VOCABULARY, **augmentation):
     """Captions of chosen rows as a step reads them."""
-    rows = np.arange(len(tokens))
-    return thinned_captions(tokens, read or tokens, rows, IDS, run(**augmentation), vocabulary)
+    return TrainingCaptions(read or tokens, run(**augmentation), IDS, vocabulary).train
 
 
 def words_of(ids, lengths):

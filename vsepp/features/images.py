@@ -1,0 +1,351 @@
+"""A run's images as its model takes them: in training, and for validation and test.
+
+`RunSpec.reads` names what a training step reads. The plan lists artefacts by it, and here they are opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+
+from vsepp.base.errors import VseppError
+from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
+from vsepp.base.spec import CropSpec, RunSpec
+from vsepp.data.arrays import open_rows
+from vsepp.data.store import open_store
+from vsepp.features.crops import (
+    CaptionCrops,
+    fixed_boxes,
+    gather_crops,
+    place_images,
+    place_of_images,
+    sizes_of,
+)
+from vsepp.features.crops import (
+    Images as StoredImages,
+)
+from vsepp.features.frozen import CAPTIONS, FILE, check_size, epoch_file, tape_features
+from vsepp.models.encoder import ImageEncoder, encoder_dim, load_encoder
+from vsepp.models.sets import ImageBatch
+
+if TYPE_CHECKING:
+    from vsepp.data.tables import Table
+
+
+class EvalImages(Protocol):
+    """Images under the validation and test crop."""
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """The images at rows `(n,)` of the images table."""
+
+
+class Images(EvalImages, Protocol):
+    """The images of a training."""
+
+    @property
+    def dim(self) -> int:
+        """D_φ."""
+
+    @property
+    def cells(self) -> int | None:
+        """Cells of the grid that the model's own encoder makes of a crop; `None` where a batch holds vectors."""
+
+    @property
+    def data_on(self) -> dict[str, str]:
+        """Data that every step reads → its place, `device` or `mapped`."""
+
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """The images of rows `(n,)` of the captions table in an epoch, from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Features of all images under a fixed crop."""
+
+    values: Placed
+    """float32 `(n_images, vectors, dim)`."""
+    sets: bool
+    """Whether the model pools an image's vectors; otherwise an image is one vector."""
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """Features `(n, dim)`, or sets `(n, vectors, dim)`, on the GPU if they are there."""
+        values = rows_of(self.values, image_rows)
+        if not self.sets:
+            return ImageBatch(values[:, 0])
+        return ImageBatch(values, torch.full((len(values),), values.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedCropImages(Features):
+    """A training that reads `features`: in every epoch the same as validation."""
+
+    image_rows: np.ndarray
+    """int64 `(n_captions,)`, the image of every row of the captions table."""
+    cells: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """D_φ."""
+        return self.values.shape[2]
+
+    @property
+    def data_on(self) -> dict[str, str]:
+        """Place of the features."""
+        return {"image features": place_of(self.values)}
+
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """Features of the captions' images."""
+        return self.eval(self.image_rows[caption_rows])
+
+
+class Tape:
+    """Random-crop features of a frozen encoder that `vsepp.features.frozen.make_tape` wrote, by row of the captions table.
+
+    Epochs stay in their files, which the kernel caches in memory as far as there is room.
+
+    Parameters
+    ----------
+    folder
+        Folder of the tape.
+    epochs
+        Number of epochs that the training has.
+
+    Raises
+    ------
+    VseppError
+        If the tape lacks one of the epochs, or a file is damaged or does not belong to the others.
+    """
+
+    def __init__(self, folder: Path, epochs: int) -> None:
+        self.folder = folder
+        self.captions = open_rows(folder / CAPTIONS, np.int32, ())
+        """Rows of the captions table that it holds, ascending."""
+        for epoch in reversed(range(epochs)):
+            self._open(epoch)
+        self.dim: int = self._features.shape[1]
+        self.data_on = {"tape": "mapped"}
+
+    def rows(self, caption_rows: np.ndarray, epoch: int) -> torch.Tensor:
+        """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0.
+
+        Raises
+        ------
+        VseppError
+            If the tape lacks one of the captions.
+        """
+        places = np.searchsorted(self.captions, caption_rows)
+        present = self.captions[np.minimum(places, len(self.captions) - 1)] == caption_rows
+        if not present.all():
+            missing = caption_rows[~present]
+            raise VseppError(
+                f"{self.folder}: the tape has no caption row {missing[0]} ({len(missing)} of {len(caption_rows)} are missing); "
+                f"it holds {len(self.captions)} captions. Run the step that writes it again"
+            )
+        if epoch != self._epoch:
+            self._open(epoch)
+        return rows_of(self._features, places)
+
+    def _open(self, epoch: int) -> None:
+        """Map an epoch's file; a step reads one epoch."""
+        path = self.folder / epoch_file(epoch)
+        self._epoch, self._features = epoch, open_rows(path, np.float16, (None,), rows=len(self.captions))
+
+
+class Inline:
+    """The features that a tape would hold, computed in every step: for small disks. On a CPU they are equal bit for bit.
+
+    Parameters
+    ----------
+    store
+        Stored images.
+    encoder
+        Put into evaluation mode and moved to `device`.
+    crops
+        Random crops of the corpus's captions, of the encoder's input size.
+    device
+        Where to compute.
+
+    Raises
+    ------
+    VseppError
+        If the crops do not fit the encoder.
+    """
+
+    def __init__(
+        self, store: StoredImages, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
+    ) -> None:
+        check_size(encoder, crops.crop)
+        self.dim = encoder.dim
+        self.data_on = {"image store": place_of_images(store)}
+        self._store, self._encoder, self._crops, self._device = (
+            store,
+            encoder.to(device).eval(),
+            crops,
+            device,
+        )
+
+    def rows(self, caption_rows: np.ndarray, epoch: int) -> torch.Tensor:
+        """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0, on the device.
+
+        Raises
+        ------
+        VseppError
+            If a feature is not finite or too large for 16 bits.
+        """
+        features = tape_features(self._store, self._encoder, self._crops, epoch, caption_rows, self._device)
+        return upload(features, self._device)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomCropImages:
+    """A training that reads a `tape`, or computes its features `inline`; validation reads features."""
+
+    source: Tape | Inline
+    features: Features
+    cells: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """D_φ."""
+        return self.source.dim
+
+    @property
+    def data_on(self) -> dict[str, str]:
+        """Place of the tape, or of the store."""
+        return self.source.data_on
+
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """Features of the captions' random crops, float16."""
+        return ImageBatch(self.source.rows(caption_rows, epoch))
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """Features under the validation crop."""
+        return self.features.eval(image_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CentreCrops:
+    """Stored images under the validation and test crop, for an encoder that is part of the model."""
+
+    store: StoredImages
+    crop: CropSpec
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """Crops uint8 `(n, size, size, 3)`."""
+        boxes, flips = fixed_boxes(self.crop, sizes_of(self.store, image_rows))
+        return ImageBatch(gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size))
+
+
+@dataclass(frozen=True, eq=False)
+class LiveImages:
+    """A training whose encoder is `live`, part of the model: crops of stored images."""
+
+    store: StoredImages
+    crops: CaptionCrops
+    centre: CentreCrops
+    dim: int
+    cells: int | None
+
+    @property
+    def data_on(self) -> dict[str, str]:
+        """Place of the store."""
+        return {"image store": place_of_images(self.store)}
+
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """Random crops of the captions' images, uint8 `(n, size, size, 3)`."""
+        images, boxes, flips = self.crops.of(epoch, caption_rows, self.store)
+        return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size))
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """Centre crops."""
+        return self.centre.eval(image_rows)
+
+
+def open_images(
+    run: RunSpec, folders: Mapping[str, Path], images: Table, captions: Table, placing: Placing
+) -> Images:
+    """Open what a run trains and validates on.
+
+    Parameters
+    ----------
+    run
+        The run's spec; see `RunSpec.reads`.
+    folders
+        Role → folder. With a frozen encoder `features`, under the validation and test crop, and what the run reads: `tape`, or
+        `train_store` and `encoder`. With a live encoder `train_store`, `eval_store` and `encoder`.
+    images, captions
+        The corpus' tables.
+    placing
+        Where to keep images and features.
+
+    Raises
+    ------
+    VseppError
+        If an artefact belongs to another corpus, encoder or run.
+    """
+    crops = CaptionCrops.from_table(captions, run.crop, run.draw)
+    if run.reads == "live":
+        return _live_images(run, folders, len(images), crops, placing)
+    features = _features(run, folders, len(images))
+    if run.reads == "features":
+        assert isinstance(features.values, np.ndarray)  # in its file
+        values = place(features.values, "image features", placing)
+        return FixedCropImages(values, features.sets, crops.image_rows)
+    source: Tape | Inline
+    if run.reads == "tape":
+        source = Tape(folders["tape"], run.schedule.epochs)
+    else:
+        store = place_images(_store(folders["train_store"], len(images)), placing)
+        encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
+        source = Inline(store, encoder, crops, placing.device)
+    if source.dim != (evaluated := features.values.shape[2]):
+        raise VseppError(
+            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation features {evaluated} "
+            f"({folders['features']}); they come from different encoders"
+        )
+    return RandomCropImages(source, features)
+
+
+def _live_images(
+    run: RunSpec, folders: Mapping[str, Path], count: int, crops: CaptionCrops, placing: Placing
+) -> LiveImages:
+    store = place_images(_store(folders["train_store"], count), placing)
+    # Validation reads a small part of the images: it uses what training has placed, otherwise files.
+    shared = folders["eval_store"] == folders["train_store"]
+    centre = CentreCrops(store, run.eval_crop) if shared else _centre_crops(run, folders, count)
+    cells = load_encoder(run.encoder, folders["encoder"], grid=True).vectors() if run.grid else None
+    return LiveImages(store, crops, centre, encoder_dim(folders["encoder"]), cells)
+
+
+def open_eval_images(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features | CentreCrops:
+    """Open what a run's model reads for validation and test, of `count` images in the table; errors as of `open_images`."""
+    return _centre_crops(run, folders, count) if run.reads == "live" else _features(run, folders, count)
+
+
+def _centre_crops(run: RunSpec, folders: Mapping[str, Path], count: int) -> CentreCrops:
+    return CentreCrops(_store(folders["eval_store"], count), run.eval_crop)
+
+
+def _features(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features:
+    """Features in their file; refused where an image has one vector and the model pools sets, or the other way round."""
+    path = folders["features"] / FILE
+    values = open_rows(path, np.float32, (None, None), rows=count)
+    sets, vectors = run.model.image_pooling is not None, values.shape[1]
+    if sets != (vectors > 1):
+        expected = "pools sets of vectors" if sets else "has no image_pooling and takes one"
+        raise VseppError(f"{path}: has {vectors} vectors an image; run {run.id} {expected}")
+    return Features(values, sets)
+
+
+def _store(folder: Path, count: int) -> StoredImages:
+    store = open_store(folder)
+    if len(store) != count:
+        raise VseppError(
+            f"{folder}: has {len(store)} images, expected {count} as in the table of images; run the step that makes it again"
+        )
+    return store
