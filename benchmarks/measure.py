@@ -38,7 +38,8 @@ from vsepp.base.manifest import git_state, processor
 from vsepp.base.placement import Placing, place
 from vsepp.base.progress import bytes_text
 from vsepp.base.spec import Component, CorpusSpec, RunSpec
-from vsepp.data.store import build_store, open_store
+from vsepp.data.decode import build_store
+from vsepp.data.store import open_store
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import CHUNK_CAPTIONS, encode_batch, write_tape
 from vsepp.models.encoder import load_encoder
@@ -301,12 +302,13 @@ def store(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> T
     """Photographs decoded, resized and written on one core."""
     made_up.write_photographs(folder / "photographs", case.photograph)
     images, _ = made_up.tables(case.images)
-    spec = CorpusSpec(name="made-up", reader=Component("coco"), files={"images": str(folder / "photographs")})
+    files = {"images": folder / "photographs"}
+    spec = CorpusSpec(name="made-up", reader=Component("coco"))
     numbers = itertools.count()
 
     def call() -> None:
         out = folder / f"store-{next(numbers)}"
-        build_store(images, spec, case.run.train_store, out, folder / f"{out.name}-state", workers=1)
+        build_store(images, spec, files, case.run.train_store, out, folder / f"{out.name}-state", workers=1)
 
     return call, len(images)
 

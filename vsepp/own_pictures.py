@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import logging
@@ -16,10 +15,9 @@ from shlex import quote
 from typing import Any
 
 from vsepp.base.errors import VseppError, as_started, first_of
-from vsepp.base.files import PHOTOGRAPHS, csv_text, reading, utf8, write_text
-from vsepp.base.spec import Component, CorpusSpec
-from vsepp.data.containers import Container
-from vsepp.data.decode import PICTURE, decoded
+from vsepp.base.files import PHOTOGRAPHS, csv_text, utf8, write_text
+from vsepp.data.pictures import read_picture
+from vsepp.data.raw import Container
 from vsepp.data.readers import captions_csv
 
 log = logging.getLogger("vsepp")
@@ -115,16 +113,9 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
 
 def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
     """Captions of a CSV; their pictures must be there."""
-    spec = CorpusSpec(
-        name="own",
-        reader=Component("captions_csv"),
-        files={"images": str(container.path), "captions": str(file)},
-    )
-    corpus = captions_csv.read(spec)
-    with file.open(newline="", encoding="utf-8-sig") as stream:
-        has_splits = "split" in next(csv.reader(stream))
+    images, has_splits = captions_csv.load(file)
     captioned, missing = [], []
-    for image in corpus.images:
+    for image in images:
         name = container.locate(image.path)
         if name is None:
             missing.append(f"{image.path} ({image.listed_in})")
@@ -133,7 +124,7 @@ def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
             captioned.append(CaptionedPicture(name, texts, image.split if has_splits else ""))
     if missing:
         raise VseppError(
-            f"{file}: {len(missing)} of {len(corpus.images)} pictures are not in {container.path}, the first is {missing[0]}; correct "
+            f"{file}: {len(missing)} of {len(images)} pictures are not in {container.path}, the first is {missing[0]}; correct "
             "their names, or delete their rows"
         )
     return captioned
@@ -185,8 +176,7 @@ def _decodable(container: Container, captioned: list[CaptionedPicture]) -> list[
     def digested(picture: CaptionedPicture) -> CaptionedPicture | VseppError:
         try:
             data = container.read(picture.name)
-            with reading(container.where(picture.name), PICTURE):
-                decoded(data)
+            read_picture(data, container.where(picture.name), upright=True)
         except VseppError as error:
             return error
         return replace(picture, digest=hashlib.sha256(data).hexdigest())

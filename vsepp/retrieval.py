@@ -25,14 +25,13 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, file_digest, reading, value_digest
+from vsepp.base.files import file_digest, reading, value_digest
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.base.progress import track
 from vsepp.base.publish import beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import split
-from vsepp.data.containers import LARGEST_MEMBER
-from vsepp.data.decode import PICTURE, decoded, stored, upright
+from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
 from vsepp.data.tokens import Tokens
 from vsepp.data.vocabulary import Vocabulary
@@ -65,8 +64,6 @@ INSTALLED_ENCODER = "installed_encoder"
 WEIGHTS = "model.safetensors"
 # Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
 _AT_ONCE = 4 * BATCH
-
-Picture = str | os.PathLike[str] | Image.Image | np.ndarray
 
 
 class _Embeddings(np.ndarray):
@@ -133,7 +130,7 @@ class Model:
         Parameters
         ----------
         images
-            Paths, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
+            Paths, bytes of files, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
             pictures are taken as RGB, an alpha channel is dropped, and a picture is turned as its EXIF data say, unlike the
             photographs of a data set, for which the run's `exif_orientation` decides.
 
@@ -174,17 +171,8 @@ class Model:
 
     def _pixels(self, number: int, picture: Picture) -> np.ndarray:
         """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
-        is_file = not isinstance(picture, np.ndarray | Image.Image)
-        with reading(str(picture) if is_file else f"image {number}", PICTURE):
-            if isinstance(picture, np.ndarray):
-                if picture.dtype != np.uint8 or picture.ndim not in (2, 3) or 0 in picture.shape:
-                    raise VseppError(
-                        f"expected uint8 (height, width) or (height, width, 3 or 4), got {picture.dtype} {picture.shape}"
-                    )
-                picture = Image.fromarray(picture)
-            elif not isinstance(picture, Image.Image):
-                picture = decoded(bytes_of(Path(picture), "a picture", LARGEST_MEMBER))
-            return stored(upright(picture), self.run.eval_store)
+        name = str(picture) if isinstance(picture, str | os.PathLike) else f"image {number}"
+        return resized(read_picture(picture, name, upright=True).rgb, self.run.eval_store, name)
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
         """Map features of the model's frozen image encoder into the joint space: float32 `(n, d)`.

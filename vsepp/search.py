@@ -21,12 +21,12 @@ from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, requir
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.captions import split
-from vsepp.data.decode import decoded, upright
+from vsepp.data.pictures import Picture, read_picture
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.scores import best_of_blocks
-from vsepp.retrieval import LAYOUT_FILE, Model, Picture, load
+from vsepp.retrieval import LAYOUT_FILE, Model, load
 from vsepp.shipped import model_folder, shipped_models
 
 LONGEST_TEXT = 1000
@@ -143,11 +143,7 @@ class Index:
         """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""
         if self.pixels is None:
             return None
-        found = self.pixels[self.pixel_rows[row]]
-        picture = (
-            Image.fromarray(found) if isinstance(found, np.ndarray) else upright(decoded(found.read_bytes()))
-        )
-        picture = picture.convert("RGB")
+        picture = read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
         picture.thumbnail((THUMBNAIL, THUMBNAIL))
         return picture
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import errno
-import io
 import re
 import socket
 from collections.abc import Sequence
@@ -17,12 +16,10 @@ from typing import Any
 import waitress
 from flask import Flask, Response, render_template, request
 from jinja2 import StrictUndefined
-from PIL import Image, UnidentifiedImageError
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge, SecurityError
 
 from vsepp.base.errors import VseppError
-from vsepp.data.decode import FORMATS, upright
-from vsepp.data.thumbnails import as_jpeg
+from vsepp.data.pictures import FORMATS, as_jpeg, read_picture
 from vsepp.reporting import TEMPLATES
 from vsepp.search import LONGEST_TEXT, Index
 
@@ -32,6 +29,7 @@ LARGEST_UPLOAD = 20 * MEGABYTE
 LARGEST_READ = 10 * LARGEST_UPLOAD
 """Bytes of a request above which the connection is closed."""
 MOST_PIXELS = 50_000_000
+"""Pixels of a picture that is sent; its header is compared before any of them is decoded."""
 _QUALITY = 92
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
@@ -70,12 +68,11 @@ class _Site:
         upload = request.files.get("image")
         if upload is None or not upload.filename:
             raise BadRequest("No picture was chosen.")
-        picture = picture_of(upload.read())
+        picture = read_picture(upload.read(), upload.filename, upright=True, largest=MOST_PIXELS).rgb
         with self.model_lock:
             answers = [index.captions_for(picture, self.answers) for index in self.indexes]
-        shown = picture.convert("RGB")
-        shown.thumbnail((256, 256))
-        address = f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(shown, _QUALITY)).decode()}"
+        picture.thumbnail((256, 256))
+        address = f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(picture, _QUALITY)).decode()}"
         return self._page(asked=address, name=upload.filename, answers=answers)
 
     def thumbnail(self, number: int, row: int) -> Response:
@@ -107,29 +104,6 @@ class _Site:
         return render_template(
             "serve_page.html.j2", indexes=self.indexes, accepted=accepted, **limits, **{**empty, **values}
         )
-
-
-def picture_of(data: bytes) -> Image.Image:
-    """Decode an uploaded picture, in the mode of its file, turned as its EXIF data say.
-
-    Raises
-    ------
-    VseppError
-        If it is no picture, is damaged, or claims more than `MOST_PIXELS`; the size is checked before any pixel is decoded.
-    """
-    try:
-        picture: Image.Image = Image.open(io.BytesIO(data), formats=FORMATS)
-        if picture.width * picture.height > MOST_PIXELS:
-            raise Image.DecompressionBombError
-        picture.load()
-        picture = upright(picture)
-    except Image.DecompressionBombError as error:
-        raise VseppError(f"The picture has more than {MOST_PIXELS:,} pixels. Give a smaller one.") from error
-    except Exception as error:  # damaged bytes can raise anything
-        known = ", ".join(FORMATS)
-        reason = f"it is none of {known}" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise VseppError(f"The file is not a picture that can be read: {reason}.") from error
-    return picture
 
 
 def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12) -> Flask:

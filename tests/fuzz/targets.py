@@ -23,14 +23,14 @@ import torch
 import yaml
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
-from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, write_precomp
+from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, write_karpathy, write_precomp
 
 import vsepp
 from vsepp.base.manifest import recorded
 from vsepp.base.spec import StoreSpec, to_dict, to_json
-from vsepp.data.containers import Container
-from vsepp.data.corpora import read_corpus
-from vsepp.data.store import build_store, open_store
+from vsepp.data.decode import build_store
+from vsepp.data.raw import Container
+from vsepp.data.store import open_store
 from vsepp.data.sums import read_lock
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.vocabulary import Vocabulary
@@ -63,7 +63,7 @@ class Target:
 
 def table(spec):
     """(image id, split, [(caption id, text)]) of each image."""
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     of = {row: [] for row in range(len(images))}
     for caption_id, row, text in zip(
         captions["caption_id"], captions["image_index"], captions["text"], strict=True
@@ -160,10 +160,10 @@ def write_csv(folder):
 
 
 def precomp_features(spec):
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     out = Path(spec.files["folder"]).parent / "made"
     shutil.rmtree(out, ignore_errors=True)
-    import_precomputed(spec, images, out)
+    import_precomputed(spec, images, paths(spec), out)
     return np.load(out / "features.npy"), captions["text"].tolist()
 
 
@@ -270,7 +270,7 @@ def lists_as_written(path, result, *_):
 
 def write_corpus(folder):
     spec = write_karpathy(folder / "raw")
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     (folder / "corpus").mkdir()
     with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
         write_tables(folder / "corpus", images, captions)
@@ -410,7 +410,7 @@ def stored_photographs(folder):
     shutil.rmtree(folder / "state", ignore_errors=True)
     images = pd.DataFrame({"container": "images", "member": names})
     spec = corpus("any", "karpathy", {"images": place})
-    build_store(images, spec, StoreSpec("squash", 16), folder / "out", folder / "state", 1)
+    build_store(images, spec, paths(spec), StoreSpec("squash", 16), folder / "out", folder / "state", 1)
     return np.array(open_store(folder / "out"))
 
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, CorpusSpec
-from vsepp.data.corpora import read_corpus
+from vsepp.data.corpus import read_corpus
 
 # (id, folder, split) in the order of the split file, which is nobody's sorted order.
 COCO_IMAGES = [
@@ -155,6 +156,16 @@ def corpus(name: str, reader: str, files: dict[str, Path], **values) -> CorpusSp
     return CorpusSpec(name=name, reader=Component(reader), files=paths, **values)
 
 
+def paths(spec: CorpusSpec) -> dict[str, Path]:
+    """Where the files of a corpus made here lie: its spec names whole paths."""
+    return {role: Path(name) for role, name in spec.files.items()}
+
+
+def read(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables of a corpus made here."""
+    return read_corpus(spec, paths(spec))
+
+
 def zipped(spec: CorpusSpec, prefix: str = "") -> CorpusSpec:
     """The corpus with each folder packed into a zip archive, below `prefix/` inside it."""
     files = dict(spec.files)
@@ -184,7 +195,7 @@ def edit_json(path: str | Path, edit) -> None:
 def refused(spec: CorpusSpec, *said: str) -> str:
     """The message with which a corpus is refused, which must hold all that is given, in parts apart by `…`."""
     with pytest.raises(VseppError) as caught:
-        read_corpus(spec)
+        read(spec)
     message = str(caught.value)
     for part in " … ".join(said).split(" … "):
         assert part in message

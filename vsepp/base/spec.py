@@ -12,8 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import field, replace
-from pathlib import Path
+from dataclasses import field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_serializer, model_validator
@@ -122,17 +121,11 @@ class CorpusSpec(CorpusKeys):
     reader: Component
     """A module of `vsepp.data.readers`."""
     files: dict[str, str] = field(default_factory=dict)
-    """The reader's name of a file (`images`, `splits`, `captions`, ...) → name of the file, zip archive or folder; where it is read
-    also its path."""
+    """The reader's name of a file (`images`, `splits`, `captions`, ...) → name of the file, zip archive or folder."""
     first_images: dict[SplitName, Count] = field(default_factory=dict)
     """Split → how many of its images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()
     """Ids of images to leave out, after all checks, such as photographs that cannot be decoded."""
-
-
-def with_files(spec: CorpusSpec, files: Mapping[str, Path]) -> CorpusSpec:
-    """A corpus whose raw files lie here."""
-    return replace(spec, files={role: str(path) for role, path in files.items()})
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import check_space, reading, require_file, shortly
 from vsepp.base.progress import track_amount
-from vsepp.data.containers import Container
+from vsepp.data.raw import Container
 
 
 def open_rows(

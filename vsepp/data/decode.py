@@ -1,47 +1,231 @@
-"""Encoded photographs → `uint8` RGB, resized, as a worker process of the image store computes them."""
+"""Photographs → the image store, in several processes; a killed build goes on.
+
+Apart from the store itself: who reads it computes with no line of this.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import io
+import json
+import logging
+import math
 import os
-import warnings
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
 
-from vsepp.base.errors import VseppError
-from vsepp.base.files import reading
-from vsepp.base.spec import StoreSpec
-from vsepp.data.containers import Container
+from vsepp.base.errors import VseppError, refuse
+from vsepp.base.files import check_space, whole_file, write_text
+from vsepp.base.manifest import read_manifest
+from vsepp.base.progress import in_processes, track
+from vsepp.base.publish import publish
+from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict
+from vsepp.data.pictures import picture_size, read_picture, resized, stored_size
+from vsepp.data.raw import Container
+from vsepp.data.store import FILE, SIZES, offsets_of
+from vsepp.data.tables import Table, read_tables
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
-"""Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
-LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
-"""Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
-PICTURE = f"a whole picture, one of {', '.join(FORMATS)}, of at most {LARGEST_PIXELS:,} pixels"
-"""What messages expect."""
+log = logging.getLogger("vsepp")
 
-_ORIENTATION = 0x0112
+DONE = "done.jsonl"
+PROBLEMS = "problems.txt"
+CHUNK_IMAGES = 512
 
-
-Photographs = tuple[tuple[str, str], ...]
+Photographs = Sequence[tuple[str, str]]
 """Container's path and member of each photograph."""
 
 
+def make_store(
+    store: StoreSpec, corpus: Path, files: Mapping[str, Path], out: Path, state: Path, workers: int
+) -> dict[str, Any]:
+    """Write the image store of a corpus, whose folder has the images table; as `build_store`."""
+    images, _ = read_tables(corpus)
+    spec = from_dict(CorpusSpec, read_manifest(corpus)["spec"])
+    return build_store(images, spec, files, store, out, state, workers)
+
+
+def build_store(
+    images: Table,
+    spec: CorpusSpec,
+    files: Mapping[str, Path],
+    store: StoreSpec,
+    out: Path,
+    state: Path,
+    workers: int,
+    *,
+    chunk_images: int = CHUNK_IMAGES,
+) -> dict[str, Any]:
+    """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
+
+    Squashed images are uint8 `(n_images, side, side, 3)`; images that keep their aspect ratio lie one after the other in uint8
+    `(bytes,)`. Works in `state`. If it fails or is killed, finished chunks stay there and the same call continues with the
+    missing ones. The result is moved to `out` only when complete.
+
+    Parameters
+    ----------
+    images
+        Images table; image i of the store is row i of the table.
+    spec
+        The corpus.
+    files
+        The reader's name of a file → its path, the containers among them.
+    store
+        Resizing and side in pixels.
+    out
+        Folder of the store.
+    state
+        Working folder on the file system of `out`, used for these photographs and this store only.
+    workers
+        Number of processes that decode; 1: this process.
+    chunk_images
+        Images per chunk; a chunk is done as a whole or not at all.
+
+    Returns
+    -------
+    dict
+        `images`, `upscaled` (images with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK
+        or palette images turned into RGB), `exif_turned` (images that EXIF data ask to turn, which was done or ignored as
+        `store.orientation` says) and `photographs_sha256`, the digest of the SHA-256 of all files in the order of the table.
+
+    Raises
+    ------
+    VseppError
+        On photographs that are missing or cannot be decoded, all of them at once (where the aspect ratio is kept, all without a
+        header first), and if the disk has too little space.
+    OSError
+        If the disk fills up meanwhile.
+    """
+    photographs = _photographs(images, spec, files)
+    state.mkdir(parents=True, exist_ok=True)
+    sizes = _sizes(photographs, store, state, workers, chunk_images)
+    offsets = offsets_of(sizes)
+    shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(offsets[-1]),)
+    offsets += _prepare(state, shape)
+    chunks: list[Chunk] = []
+    for first in range(0, len(photographs), chunk_images):
+        part = photographs[first : first + chunk_images]
+        places = offsets[first : first + len(part) + 1].tolist()
+        chunks.append(Chunk(len(chunks), part, state / FILE, places, store))
+    results = _decode_missing(chunks, state, workers)
+    publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
+    sums = "".join(sha256 for result in results for sha256 in result.sha256)
+    facts = {
+        "images": len(images),
+        "upscaled": sum(result.upscaled for result in results),
+        "converted": sum(result.converted for result in results),
+        "exif_turned": sum(result.turned for result in results),
+        "photographs_sha256": hashlib.sha256(sums.encode()).hexdigest(),
+    }
+    _warn(facts, spec, store)
+    return facts
+
+
+def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
+    count, digest = facts["images"], facts["photographs_sha256"]
+    if facts["upscaled"]:
+        log.warning("%d of %d images are upscaled to %d pixels", facts["upscaled"], count, store.side)
+    if facts["exif_turned"]:
+        log.warning(
+            "%d of %d images are to be turned by their EXIF data, which is %s",
+            facts["exif_turned"],
+            count,
+            store.orientation,
+        )
+    whole = not spec.first_images and not spec.leave_out
+    if whole and spec.photographs_sha256 and digest not in spec.photographs_sha256:
+        log.warning(
+            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their files differ",
+            spec.name,
+            digest,
+            " or ".join(spec.photographs_sha256),
+        )
+
+
+def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> Photographs:
+    if not len(images):
+        raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
+    if (np.asarray(images["container"]) == "").any():
+        raise VseppError(
+            f"corpus {spec.name}: has features but no photographs (reader {spec.reader.name}), so there is nothing to "
+            "decode; give its runs image_features: precomputed"
+        )
+    roles, members = images["container"], images["member"]
+    return [(str(files[role]), member) for role, member in zip(roles, members, strict=True)]
+
+
+def _sizes(
+    photographs: Photographs, store: StoreSpec, state: Path, workers: int, chunk_images: int
+) -> np.ndarray:
+    """Height and width of every image in the store, int32 `(n_images, 2)`; kept in `state`."""
+    file = state / SIZES
+    if file.is_file():
+        return np.load(file)
+    count = len(photographs)
+    if store.resize == "squash":
+        sizes = np.full((count, 2), store.side, np.int32)
+    else:
+        parts = [photographs[first : first + chunk_images] for first in range(0, count, chunk_images)]
+        results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
+        by_part = dict(track(results, count, "reading sizes", "image", each=chunk_images))
+        measured = [size for number in range(len(parts)) for size in by_part[number]]
+        _refuse([size for size in measured if isinstance(size, str)], state, kept=False)
+        sizes = np.array(measured, np.int32)
+    with whole_file(file) as partial, partial.open("wb") as stream:
+        np.save(stream, sizes)
+    return sizes
+
+
+def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int] | str]:
+    """Height and width of each photograph in the store, by its header; or why there are none.
+
+    Raises
+    ------
+    VseppError
+        If a container cannot be opened.
+    """
+    sizes: list[tuple[int, int] | str] = []
+    for path, member in photographs:
+        container = _container(path)
+        name = container.where(member)
+        try:
+            with container.open(member) as (stream, _):
+                size = picture_size(stream, name, upright=store.orientation == "applied")
+            width, height = stored_size(size, store, name)
+        except VseppError as error:
+            sizes.append(str(error))
+        else:
+            sizes.append((height, width))
+    return sizes
+
+
+def _prepare(state: Path, shape: tuple[int, ...]) -> int:
+    """Make the file that chunks are written into, or continue with an existing one; return the offset of its data."""
+    file = state / FILE
+    if not file.is_file():
+        (state / DONE).unlink(missing_ok=True)
+        check_space(state, math.prod(shape), "the image store")
+        with whole_file(file) as partial:
+            offset = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape).offset
+            # Its space is reserved, so that the disk does not fill up hours later.
+            if hasattr(os, "posix_fallocate"):
+                with partial.open("r+b") as stream:
+                    os.posix_fallocate(stream.fileno(), 0, offset + math.prod(shape))
+    return np.load(file, mmap_mode="r").offset
+
+
 class Chunk(NamedTuple):
-    """Consecutive rows of a store and their photographs."""
+    """Consecutive photographs, which are decoded by one process."""
 
     number: int
     photographs: Photographs
-    file: Path | None
-    """The `.npy` file that the pixels are written into; `None`: only look for problems."""
-    offsets: tuple[int, ...]
-    """Byte of the file at which each photograph starts, and at which the last one ends."""
+    file: Path
+    """The `.npy` file that the pixels are written into."""
+    offsets: Sequence[int]
+    """Byte of the file at which each photograph begins, and at which the last one ends."""
     store: StoreSpec
 
 
@@ -55,9 +239,9 @@ class ChunkResult(NamedTuple):
     """Photographs that were not RGB."""
     turned: int
     """Photographs with EXIF data that ask to turn or mirror them."""
-    sha256: tuple[str, ...]
+    sha256: Sequence[str]
     """Digest of each photograph's file."""
-    problems: tuple[str, ...]
+    problems: Sequence[str]
 
 
 def decode_chunk(chunk: Chunk) -> ChunkResult:
@@ -72,151 +256,88 @@ def decode_chunk(chunk: Chunk) -> ChunkResult:
     """
     upscaled = converted = turned = 0
     problems, sums = [], []
-    containers = _containers(chunk.photographs)
+    upright = chunk.store.orientation == "applied"
     # Written, not mapped: on a full disk a mapped page ends the process with a bus error.
-    with chunk.file.open("r+b") if chunk.file else io.BytesIO() as stream:
+    with chunk.file.open("r+b") as stream:
         stream.seek(chunk.offsets[0])
         for row, (path, member) in enumerate(chunk.photographs):
+            container = _container(path)
+            name = container.where(member)
             try:
-                data = containers[path].read(member)
-                with reading(f"{member} in {path}", PICTURE):
-                    image = decoded(data)
-                    pixels = stored(image, chunk.store)
-                    if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
-                        raise VseppError("its size changed while the store was made")
+                data = container.read(member)
+                picture = read_picture(data, name, upright=upright)
+                pixels = resized(picture.rgb, chunk.store, name)
+                if pixels.nbytes != chunk.offsets[row + 1] - chunk.offsets[row]:
+                    raise VseppError(f"{name}: its size changed while the store was made")
             except VseppError as error:
                 problems.append(str(error))
                 continue
-            upscaled += min(image.size) < chunk.store.side
-            converted += image.mode != "RGB"
-            turned += orientation(image) != 1
+            upscaled += min(picture.rgb.size) < chunk.store.side
+            converted += picture.mode != "RGB"
+            turned += picture.orientation != 1
             sums.append(hashlib.sha256(data).hexdigest())
-            if chunk.file and not problems:
+            if not problems:
                 stream.write(pixels.data)
-        if chunk.file:
-            stream.flush()
-            os.fsync(stream.fileno())
-    return ChunkResult(chunk.number, upscaled, converted, turned, tuple(sums), tuple(problems))
+        stream.flush()
+        os.fsync(stream.fileno())
+    return ChunkResult(chunk.number, upscaled, converted, turned, sums, problems)
 
 
-def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int]]:
-    """Height and width of each photograph in the store, by its header; 0, 0 for a photograph that decoding will report.
-
-    Raises
-    ------
-    VseppError
-        If a container cannot be opened.
-    """
-    sizes = []
-    containers = _containers(photographs)
-    for path, member in photographs:
-        width = height = 0
-        with suppress(Exception), containers[path].open(member) as (stream, _), _opened(stream) as image:
-            width, height = _stored_size(_seen_size(image, store), store)
-        sizes.append((height, width))
-    return sizes
-
-
-def stored(image: Image.Image, store: StoreSpec) -> np.ndarray:
-    """A photograph of any mode as a store holds it: RGB, resized, uint8 `(height, width, 3)`.
-
-    It is resized bilinearly and antialiased. `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"):
-    `store.side` × `store.side`. `short_side` keeps it, with the rounding of torchvision's `Resize`, as in the released code.
-
-    Raises
-    ------
-    VseppError
-        If the range of its pixels is unknown, or it would have more than `LARGEST_PIXELS`.
-    """
-    if store.orientation == "applied":
-        image = upright(image)
-    size = _stored_size(image.size, store)
-    return np.asarray(in_rgb(image).resize(size, Image.Resampling.BILINEAR))
-
-
-def in_rgb(image: Image.Image) -> Image.Image:
-    """A picture of 8 bits per channel; 16-bit grey is scaled, since Pillow's own conversion clips it to white.
-
-    Raises
-    ------
-    VseppError
-        On pixels in 32-bit whole numbers or floating point: their range is unknown.
-    """
-    if image.mode == "RGB":
-        return image
-    if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image).astype(np.uint32) * 255 + 32767) // 65535).convert("L")
-    elif image.mode in ("I", "F"):
-        kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
-        raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
-    return image.convert("RGB")
-
-
-def _stored_size(size: tuple[int, int], store: StoreSpec) -> tuple[int, int]:
-    """Width and height that a picture of `size`, its width and height, has in the store."""
-    side = store.side
-    if store.resize == "squash":
-        return side, side
-    width, height = size
-    short = min(width, height)
-    width, height = side * width // short, side * height // short
-    if width * height > LARGEST_PIXELS:
-        raise VseppError(
-            f"has {size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
-            f"{LARGEST_PIXELS:,} in all"
-        )
-    return width, height
-
-
-def _seen_size(image: Image.Image, store: StoreSpec) -> tuple[int, int]:
-    """Width and height of an opened picture, after turning where the store turns it."""
-    across = store.orientation == "applied" and orientation(image) >= 5  # the four that exchange the sides
-    return (image.height, image.width) if across else image.size
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """A picture turned and mirrored as its EXIF data say, as people see it."""
-    return ImageOps.exif_transpose(image) if orientation(image) != 1 else image
-
-
-def orientation(image: Image.Image) -> int:
-    """EXIF orientation of a picture, from 1, as it is, to 8."""
-    value = image.getexif().get(_ORIENTATION, 1)
-    return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
-
-
-def decoded(data: bytes) -> Image.Image:
-    """The pixels of an encoded photograph, in its own mode.
-
-    Callers guard it with `reading`, since a file that is damaged or no picture can raise any exception. A JPEG that ends early but has
-    its end marker becomes partly grey, as in the authors' code.
-
-    Raises
-    ------
-    VseppError
-        If it has more than `LARGEST_PIXELS`.
-    """
-    # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and bilinear
-    # resizing.
-    image = _opened(io.BytesIO(data))
-    image.load()
-    return image
-
-
-def _opened(stream: IO[bytes]) -> Image.Image:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # told below
-        image = Image.open(stream, formats=FORMATS)
-    if image.width * image.height > LARGEST_PIXELS:
-        raise VseppError(f"has {image.width} × {image.height} pixels; expected at most {LARGEST_PIXELS:,}")
-    return image
-
-
-def _containers(photographs: Photographs) -> dict[str, Container]:
-    return {path: _container(path, Path(path).stat().st_mtime_ns) for path, _ in photographs}
+def _container(path: str) -> Container:
+    return _opened(path, Path(path).stat().st_mtime_ns)
 
 
 @cache
-def _container(path: str, modified: int) -> Container:
+def _opened(path: str, modified: int) -> Container:
     # Kept open between chunks, since reading the member list of a large archive takes a while; reopened if the file changed.
     return Container(path)
+
+
+def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[ChunkResult]:
+    """Decode the chunks that are not yet recorded in `state`, record each, and return all results."""
+    path = state / DONE
+    done = _read_done(path)
+    missing = [chunk for chunk in chunks if chunk.number not in done]
+    if done:
+        log.info("%s: continuing after %d finished chunks, %d to do", state, len(done), len(missing))
+    problems: list[str] = []
+    count, each = sum(len(chunk.photographs) for chunk in missing), len(chunks[0].photographs)
+    with path.open("a", encoding="utf-8") as record:
+        results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
+        for _, result in track(results, count, "decoding", "image", each=each):
+            problems += result.problems
+            if not result.problems:
+                done[result.number] = result
+                record.write(_line(result))
+                record.flush()
+    _refuse(problems, state, kept=bool(done))
+    return [done[number] for number in sorted(done)]  # chunks end in any order
+
+
+def _refuse(problems: Sequence[str], state: Path, *, kept: bool) -> None:
+    """Refuse photographs, if there are problems; all of them stand in a file in `state`."""
+    file = state / PROBLEMS
+    file.unlink(missing_ok=True)
+    if problems:
+        write_text(file, "\n".join(problems) + "\n")
+    refuse(
+        problems,
+        "Photographs that cannot be decoded",
+        f"All of them are in {file}. Fetch them again ({'the others are kept, ' if kept else ''}and the next run "
+        "goes on), or leave them out: --config label=<name> corpora='{<role>: {leave_out: [<file names without suffix>]}}'.",
+    )
+
+
+def _read_done(path: Path) -> dict[int, ChunkResult]:
+    """Results of the finished chunks; an incomplete last line is dropped from the file."""
+    done: dict[int, ChunkResult] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        with suppress(ValueError, TypeError):
+            result = ChunkResult(**json.loads(line))
+            done[result.number] = result
+    write_text(path, "".join(map(_line, done.values())))
+    return done
+
+
+def _line(result: ChunkResult) -> str:
+    return json.dumps(result._asdict()) + "\n"

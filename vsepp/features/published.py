@@ -21,10 +21,10 @@ import numpy as np
 from vsepp.base.errors import VseppError
 from vsepp.base.files import check_space, whole_file
 from vsepp.base.progress import track
-from vsepp.base.spec import CorpusSpec, with_files
+from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
-from vsepp.data.containers import Container, role_path
-from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, PREFIXES, ROLE, feature_files, member_of
+from vsepp.data.raw import Container
+from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, FOLDER, PREFIXES, feature_files, member_of
 from vsepp.data.tables import Table, read_tables
 
 log = logging.getLogger("vsepp")
@@ -49,10 +49,12 @@ class _Part(NamedTuple):
 def make_published(spec: CorpusSpec, corpus: Path, files: Mapping[str, Path], out: Path) -> dict[str, Any]:
     """Write the published features of a corpus, whose folder has the images table; `files` are its raw files. See `import_precomputed`."""
     images, _ = read_tables(corpus)
-    return import_precomputed(with_files(spec, files), images, out)
+    return import_precomputed(spec, images, files, out)
 
 
-def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, Any]:
+def import_precomputed(
+    spec: CorpusSpec, images: Table, files: Mapping[str, Path], out: Path
+) -> dict[str, Any]:
     """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table.
 
     Parameters
@@ -61,6 +63,8 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
         The corpus, with the reader `precomp`.
     images
         Its images table.
+    files
+        The reader's name of a file → its path.
     out
         Folder of the result.
 
@@ -80,7 +84,7 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
     """
     if spec.reader.name != "precomp":
         raise VseppError(f"corpus {spec.name}: expected the reader precomp, got {spec.reader.name}")
-    parts = _parts(spec, images)
+    parts = _parts(spec, images, files)
     first = next(iter(parts.values())).rows
     count = len(images)
     shape = count, first.vectors, first.dim
@@ -115,18 +119,17 @@ def import_precomputed(spec: CorpusSpec, images: Table, out: Path) -> dict[str, 
 
 def raw_features(spec: CorpusSpec, files: Mapping[str, Path]) -> dict[str, Path]:
     """Files that the features are read from, by role: the three arrays, or the archive that holds them."""
-    spec = with_files(spec, files)
-    container = Container(role_path(spec, ROLE))
+    container = Container(files[FOLDER])
     if not container.is_folder:
-        return {ROLE: container.path}
-    return {prefix: Path(rows.where) for prefix, rows in feature_files(spec).items()}
+        return {FOLDER: container.path}
+    return {prefix: Path(rows.where) for prefix, rows in feature_files(container).items()}
 
 
-def _parts(spec: CorpusSpec, images: Table) -> dict[str, _Part]:
+def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[str, _Part]:
     """The part of each file that the table names, checked against the file."""
     parts = {}
     expected: list[str] = []
-    for prefix, rows in feature_files(spec).items():
+    for prefix, rows in feature_files(Container(files[FOLDER])).items():
         split = PREFIXES[prefix]
         members = np.asarray(images["member"])[np.asarray(images["split"]) == split].tolist()
         step = _rows_per_image(members, len(rows))

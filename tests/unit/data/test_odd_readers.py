@@ -8,22 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from raw_layouts import (
-    coco_name,
-    edit_json,
-    refused,
-    write_coco,
-    write_flickr8k,
-    write_karpathy,
-)
+from raw_layouts import coco_name, edit_json, read, refused, write_coco, write_flickr8k, write_karpathy
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import recorded
 from vsepp.base.spec import Component
 from vsepp.data.arrays import NpyRows
 from vsepp.data.captions import tokenize
-from vsepp.data.containers import Container
-from vsepp.data.corpora import read_corpus
+from vsepp.data.raw import Container
 from vsepp.data.tables import read_tables, write_tables
 
 HUGE, DEEP = 1 << 70, "[" * 5000 + "]" * 5000
@@ -55,14 +47,14 @@ def test_coco_a_malformed_annotation_is_named_with_what_was_found(tmp_path, case
     value, said = ANNOTATION[case]
     spec = write_coco(tmp_path)
     edit_json(spec.files["train_captions"], set_in(value, "annotations", 2))
-    refused(spec, f"{spec.files['train_captions']}: annotations[2]: ", said)
+    refused(spec, f"{spec.files['train_captions']}: annotations[2]", said)
 
 
 COCO_DOCUMENTS = {
     "a cocoid of text": (set_in("57", "images", 0, "cocoid"), "images[0] … '57'"),
     "the file of another image": (set_in(coco_name(12, "val2014"), "images", 0, "filename"), "images[0]"),
     "another folder": (set_in("train2014", "images", 0, "filepath"), "images[0]"),
-    "a folder that is a number": (set_in(2014, "images", 0, "filepath"), "images[0] … 'filepath' … 2014"),
+    "a folder that is a number": (set_in(2014, "images", 0, "filepath"), "images[0] … filepath … 2014"),
 }
 
 
@@ -77,7 +69,7 @@ def test_coco_an_image_that_is_not_in_its_place_is_named(tmp_path, case):
 def test_coco_keys_that_are_not_read_may_be_anything(tmp_path):
     spec = write_coco(tmp_path)
     edit_json(spec.files["train_captions"], set_in(7, "images"))
-    assert len(read_corpus(spec)[0]) == 9
+    assert len(read(spec)[0]) == 9
 
 
 @pytest.mark.parametrize(
@@ -103,7 +95,7 @@ def test_coco_json_that_no_program_writes(tmp_path, old, new, said):
 def test_coco_of_six_captions_the_five_lowest_ids_are_used_where_that_is_said(tmp_path):
     spec = write_coco(tmp_path)
     by_id = replace(spec, reader=Component("coco", {"captions": "by_id"}))
-    listed, sorted_ones = (read_corpus(one)[1] for one in (spec, by_id))
+    listed, sorted_ones = (read(one)[1] for one in (spec, by_id))
     of_12 = [one[one["image_index"] == 1] for one in (listed, sorted_ones)]
     assert of_12[0]["caption_id"].tolist() == [12005, 12004, 12003, 12002, 12001]
     assert of_12[1]["caption_id"].tolist() == [12000, 12001, 12002, 12003, 12004]
@@ -142,7 +134,7 @@ def with_tokens(tmp_path, edit):
 
 def test_control_characters_are_parts_of_words(tmp_path):
     spec = with_tokens(tmp_path, lambda data: data.replace(b"a.jpg caption", b"a.jpg\x1b \x07caption\tx"))
-    _, captions = read_corpus(spec)
+    _, captions = read(spec)
     assert captions["text"].iloc[4] == "a.jpg\x1b \x07caption\tx 0 ."
     assert tokenize("A\x1b \x07dog\tx") == ["a\x1b", "\x07dog", "x"]
 
@@ -182,7 +174,7 @@ def test_a_fifo_or_device_in_the_place_of_a_file_is_never_opened(tmp_path):
 
 
 def test_a_table_that_is_not_as_its_step_wrote_it_is_refused(tmp_path):
-    images, captions = read_corpus(write_karpathy(tmp_path / "raw"))
+    images, captions = read(write_karpathy(tmp_path / "raw"))
     (tmp_path / "corpus").mkdir()
     with recorded(tmp_path / "corpus", "corpus", spec={}, inputs={}):
         write_tables(tmp_path / "corpus", images, captions)

@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from raw_layouts import refused, write_precomp, zipped
+from raw_layouts import paths, read, refused, write_precomp, zipped
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import StoreSpec
-from vsepp.data.corpora import read_corpus
-from vsepp.data.store import build_store
+from vsepp.data.decode import build_store
 
 
 def folder_of(spec) -> Path:
@@ -19,7 +18,7 @@ def folder_of(spec) -> Path:
 
 
 def test_rows_and_lines_become_images_and_captions(tmp_path):
-    images, captions = read_corpus(write_precomp(tmp_path))
+    images, captions = read(write_precomp(tmp_path))
     assert images["split"].tolist() == ["train"] * 7 + ["val"] * 2 + ["test"] * 3
     assert images["image_id"].tolist()[:2] == ["train-0", "train-1"]
     assert images["image_id"].tolist()[7:10] == ["dev-0", "dev-1", "test-0"]
@@ -32,8 +31,8 @@ def test_rows_and_lines_become_images_and_captions(tmp_path):
 
 
 def test_repeated_rows_give_the_same_captions_and_name_the_first_of_five(tmp_path):
-    images, captions = read_corpus(write_precomp(tmp_path / "once"))
-    again, captions_again = read_corpus(write_precomp(tmp_path / "five", repeated=("train", "test")))
+    images, captions = read(write_precomp(tmp_path / "once"))
+    again, captions_again = read(write_precomp(tmp_path / "five", repeated=("train", "test")))
     pd.testing.assert_frame_equal(captions_again, captions)
     assert again["image_id"].tolist() == images["image_id"].tolist()
     first = ["train_ims.npy#25", "train_ims.npy#30", "dev_ims.npy#0", "dev_ims.npy#1", "test_ims.npy#0"]
@@ -42,7 +41,7 @@ def test_repeated_rows_give_the_same_captions_and_name_the_first_of_five(tmp_pat
 
 def test_a_zip_of_the_folder_gives_the_same_tables(tmp_path):
     spec = write_precomp(tmp_path, repeated=("dev",))
-    for one, other in zip(read_corpus(zipped(spec, prefix="data/")), read_corpus(spec), strict=True):
+    for one, other in zip(read(zipped(spec, prefix="data/")), read(spec), strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
@@ -109,15 +108,15 @@ def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(t
 
 
 def test_sets_of_vectors_give_the_tables_of_single_vectors(tmp_path):
-    alone = read_corpus(write_precomp(tmp_path / "alone", repeated=("dev",)))
-    sets = read_corpus(write_precomp(tmp_path / "sets", repeated=("dev",), shape=(4, 6)))
+    alone = read(write_precomp(tmp_path / "alone", repeated=("dev",)))
+    sets = read(write_precomp(tmp_path / "sets", repeated=("dev",), shape=(4, 6)))
     for one, other in zip(sets, alone, strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
 def test_testall_is_the_test_split_where_it_is_there(tmp_path):
     spec = write_precomp(tmp_path, testall=4)
-    images, captions = read_corpus(spec)
+    images, captions = read(spec)
     assert images["member"].tolist()[9:] == [f"testall_ims.npy#{row}" for row in range(4)]
     assert images["image_id"].tolist()[9] == "testall-0"
     assert images["split"].tolist()[9:] == ["test"] * 4
@@ -125,7 +124,7 @@ def test_testall_is_the_test_split_where_it_is_there(tmp_path):
     # The first ones of it, which some folders have beside it, need not be there.
     for kind in ("ims.npy", "caps.txt"):
         (folder_of(spec) / f"test_{kind}").unlink()
-    pd.testing.assert_frame_equal(read_corpus(spec)[1], captions)
+    pd.testing.assert_frame_equal(read(spec)[1], captions)
     (folder_of(spec) / "testall_caps.txt").unlink()
     refused(spec, "testall_caps.txt")
 
@@ -143,9 +142,9 @@ def with_ids(root, per_caption=(), **changed):
 
 @pytest.mark.parametrize("per_caption", [(), ("train", "test"), ("dev",)])
 def test_ids_of_a_file_are_the_images_ids_whether_one_an_image_or_one_a_caption(tmp_path, per_caption):
-    images, captions = read_corpus(with_ids(tmp_path, per_caption))
+    images, captions = read(with_ids(tmp_path, per_caption))
     assert images["image_id"].tolist() == [str(one) for ids in IDS.values() for one in ids]
-    without, same_captions = read_corpus(write_precomp(tmp_path / "without", repeated=("test",)))
+    without, same_captions = read(write_precomp(tmp_path / "without", repeated=("test",)))
     pd.testing.assert_frame_equal(
         images.drop(columns="image_id"), without.drop(columns="image_id"), check_names=False
     )
@@ -168,6 +167,8 @@ def test_ids_that_do_not_match_are_refused(tmp_path, changed, said):
 
 def test_there_is_nothing_to_decode(tmp_path):
     spec = write_precomp(tmp_path)
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     with pytest.raises(VseppError, match=r"f30k_precomp: has features but no photographs.*precomputed"):
-        build_store(images, spec, StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1)
+        build_store(
+            images, spec, paths(spec), StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1
+        )

@@ -11,12 +11,12 @@ import pytest
 import torchvision
 from PIL import Image
 from processes import wait_until
-from raw_layouts import corpus, jpeg, write_coco, write_flickr8k, write_karpathy, zipped
+from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, write_karpathy, zipped
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec, StoreSpec
-from vsepp.data.corpora import read_corpus
-from vsepp.data.store import build_store, open_store
+from vsepp.data.decode import build_store
+from vsepp.data.store import open_store
 from vsepp.features.crops import fixed_boxes, gather_crops
 
 SQUASH = StoreSpec("squash", 16)
@@ -38,7 +38,9 @@ def ten(tmp_path):
 
 
 def build(images, spec, tmp_path, store=SQUASH, workers=1, **values):
-    facts = build_store(images, spec, store, tmp_path / "out", tmp_path / "state", workers, **values)
+    facts = build_store(
+        images, spec, paths(spec), store, tmp_path / "out", tmp_path / "state", workers, **values
+    )
     return facts, open_store(tmp_path / "out")
 
 
@@ -63,8 +65,8 @@ def test_rows_are_the_photographs_of_the_table(tmp_path):
 def test_a_folder_and_a_zip_give_the_same_pixels(tmp_path, write):
     spec = write(tmp_path / "raw")
     packed = zipped(spec)
-    _, unpacked_pixels = build(read_corpus(spec)[0], spec, tmp_path / "folder", store=SHORT)
-    _, packed_pixels = build(read_corpus(packed)[0], packed, tmp_path / "zip", store=SHORT)
+    _, unpacked_pixels = build(read(spec)[0], spec, tmp_path / "folder", store=SHORT)
+    _, packed_pixels = build(read(packed)[0], packed, tmp_path / "zip", store=SHORT)
     assert np.array_equal(unpacked_pixels.pixels, packed_pixels.pixels)
     assert np.array_equal(unpacked_pixels.sizes, packed_pixels.sizes)
     assert len({packed_pixels[row].tobytes() for row in range(len(packed_pixels))}) == len(packed_pixels)
@@ -134,7 +136,7 @@ def test_photographs_that_do_not_decode_are_reported_together_with_their_contain
     with pytest.raises(VseppError) as caught:
         build(images, spec, tmp_path, chunk_images=4)
     for number in bad:
-        assert f"{number}.jpg in {spec.files['images']}" in str(caught.value)
+        assert f"{spec.files['images']}/{number}.jpg" in str(caught.value)
     assert ("(3 in all)" if packed else "(4 in all)") in str(caught.value)
     assert packed or "9.jpg: no such file" in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -176,14 +178,14 @@ BUILD = """
 import sys
 from pathlib import Path
 import pandas as pd
-from vsepp.data.store import build_store
+from vsepp.data.decode import build_store
 from vsepp.base.spec import Component, CorpusSpec, StoreSpec
 
 root, side = Path(sys.argv[1]), int(sys.argv[2])
 names = sorted(path.name for path in (root / "photographs").iterdir())
 images = pd.DataFrame({"container": "images", "member": names})
-spec = CorpusSpec(name="any", reader=Component("karpathy"), files={"images": str(root / "photographs")})
-build_store(images, spec, StoreSpec("squash", side), root / "out", root / "state", 1, chunk_images=2)
+spec = CorpusSpec(name="any", reader=Component("karpathy"))
+build_store(images, spec, {"images": root / "photographs"}, StoreSpec("squash", side), root / "out", root / "state", 1, chunk_images=2)
 """
 
 

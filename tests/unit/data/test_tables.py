@@ -1,16 +1,15 @@
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from raw_layouts import write_coco
+from raw_layouts import read, write_coco
 
 from vsepp.base.errors import VseppError
-from vsepp.data.corpora import read_corpus
 from vsepp.data.tables import read_tables, write_tables
 
 
 @pytest.fixture
 def tables(tmp_path):
-    return read_corpus(write_coco(tmp_path / "raw"))
+    return read(write_coco(tmp_path / "raw"))
 
 
 def test_tables_come_back_as_they_went(tables, tmp_path):

@@ -162,7 +162,7 @@ def test_crops_of_whole_images_are_those_of_each_image_alone(whole):
     for crop in (CROP, RESIZED):
         boxes, flips = crop_boxes(np.arange(80), 0, 0, crop, whole.sizes[rows])
         together = gather_crops(whole, rows, boxes, flips, SIZE)
-        in_memory = WholeImages.of(torch.from_numpy(whole.pixels), whole.sizes)
+        in_memory = WholeImages.from_pixels(torch.from_numpy(whole.pixels), whole.sizes)
         assert torch.equal(gather_crops(in_memory, rows, boxes, flips, SIZE), together)
         for number, row in enumerate(rows):
             top, left, height, width = boxes[number]

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import no_room
-from raw_layouts import PRECOMP_SIZES, precomp_features, write_karpathy, write_precomp, zipped
+from raw_layouts import PRECOMP_SIZES, paths, precomp_features, read, write_karpathy, write_precomp, zipped
 
 from vsepp.base.errors import VseppError
 from vsepp.data.arrays import open_rows
-from vsepp.data.corpora import read_corpus
 from vsepp.features import published
 from vsepp.features.images import Features
 from vsepp.features.published import import_precomputed, raw_features
@@ -28,8 +27,8 @@ def spec(tmp_path):
 
 
 def imported(spec, tmp_path, images=None):
-    images = read_corpus(spec)[0] if images is None else images
-    return import_precomputed(spec, images, tmp_path / "out")
+    images = read(spec)[0] if images is None else images
+    return import_precomputed(spec, images, paths(spec), tmp_path / "out")
 
 
 def features_in(folder):
@@ -89,8 +88,8 @@ def test_every_caption_keeps_the_features_that_were_published_with_it(counts, re
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(published, "BLOCK_BYTES", block)
         spec = write_precomp(Path(folder), tuple(repeated), shape, **sizes)
-        images, captions = read_corpus(spec)
-        import_precomputed(spec, images, Path(folder) / "out")
+        images, captions = read(spec)
+        import_precomputed(spec, images, paths(spec), Path(folder) / "out")
         found = np.load(Path(folder) / "out/features.npy")
     assert len(captions) == 5 * len(images) == 5 * sum(counts)
     by_prefix = {prefix: precomp_features(prefix, count, shape) for prefix, count in sizes.items()}
@@ -160,14 +159,14 @@ def test_values_that_are_not_finite_are_named_with_file_and_row(tmp_path, value,
     ],
 )
 def test_a_table_of_other_files_is_refused(spec, tmp_path, repeated, sizes, said):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     with pytest.raises(VseppError, match=said):
         imported(write_precomp(tmp_path / "other", repeated, **sizes), tmp_path, images)
 
 
 @pytest.mark.parametrize("change", ["order", "split", "shifted", "photograph"])
 def test_rows_of_the_table_that_are_not_the_files_rows_are_refused(spec, tmp_path, change):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     if change == "order":
         images = images.iloc[[0, 2, 1, *range(3, COUNT)]]
     elif change == "split":
@@ -204,7 +203,7 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
 
 
 def test_a_full_disk_leaves_nothing(spec, tmp_path):
-    images, _ = read_corpus(spec)
+    images, _ = read(spec)
     with no_room(128 + 5 * 24), pytest.raises(OSError, match="File too large"):
         imported(spec, tmp_path, images)
     assert not list((tmp_path / "out").iterdir())

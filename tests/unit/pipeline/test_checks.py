@@ -324,6 +324,7 @@ DATA = {"preset": "paper", "label": "x"}
         ({"preset": "paper", "label": "x", "corpora": {"coco": {"dataset": "scenes_coco"}}}, "the preset's `scenes` has no layout coco, which scenes_coco has"),
         ({"preset": "paper", "label": "x", "encoders": {"vgg": {"weights": "scenes"}}}, "vgg.weights: got 'scenes', but the preset has no section `pretraining`"),
         ({**DATA, "datasets": {"coco2014": {"files": {"splits": "nothing.zip"}}}}, "coco2014.files.splits: got 'nothing.zip'; expected an entry of `sources`: "),
+        ({**DATA, "datasets": {"coco2014": {"reader": "captions_csv"}}}, "datasets.coco2014.files: the reader captions_csv also needs captions and images"),
         ({**DATA, "datasets": {"coco2014": {"reader": "html"}}}, "datasets.coco2014.reader: no reader is named 'html'"),
         ({**DATA, "datasets": {"coco2014": {"precomputed": {"10C": "f30k_precomp"}}}}, "coco2014.precomputed.10C: got 'f30k_precomp'; expected an entry of published features"),
         ({**DATA, "datasets": {"coco2014": {"crops": "1C"}}}, "coco2014.crops: required by the reader precomp, and not allowed with any other reader"),

@@ -217,7 +217,9 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
             delimiter: str = ","
             """Between columns."""
 
-        def read(spec):
+        FILES = ("images",)
+
+        def read(spec, files):
             raise NotImplementedError
     '''
     write(project, "vsepp/data/readers/folder.py", reader)

@@ -7,14 +7,16 @@ holds `Flickr8k.token.txt` (`NAME.jpg#k`, a tab, the caption) and one list of ph
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, lines_of, read_raw
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, read_raw
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
+FILES = ("images", "text")
 
 CAPTIONS = "Flickr8k.token.txt"
 LISTS = {
@@ -25,7 +27,7 @@ LISTS = {
 _ROW = re.compile(r"(?P<name>[^\t]+)#(?P<number>[0-9]{1,4})\t(?P<text>.*)", re.DOTALL)
 
 
-def read(spec: CorpusSpec) -> RawCorpus:
+def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     """Read the photographs of the three lists, in list order: train, val (`dev`), test.
 
     A caption's id is its line in `Flickr8k.token.txt`, counted from 1; an image's id is its file name without
@@ -37,15 +39,16 @@ def read(spec: CorpusSpec) -> RawCorpus:
         On malformed lines, on captions of a photograph that are not numbered 0, 1, 2, … in this order, on a caption file without
         an end of its last line (the release has one, so the file is cut), and on listed photographs without captions.
     """
-    captions, where = _captions(spec)
+    tokens = read_raw(files["text"], CAPTIONS)
+    captions = _captions(tokens)
     images: list[CaptionedImage] = []
     for split, list_name in LISTS.items():
-        file = read_raw(spec, "text", list_name)
-        for line, content in _lines(file.text()):
+        file = read_raw(files["text"], list_name)
+        for line, content in _lines(file):
             name = content.strip()
             if name not in captions:
                 raise VseppError(
-                    f"{file.where}: line {line}: {shortly(name)} has no caption in {where}; fix the list"
+                    f"{file.where}: line {line}: {shortly(name)} has no caption in {tokens.where}; fix the list"
                 )
             images.append(
                 CaptionedImage(
@@ -55,35 +58,33 @@ def read(spec: CorpusSpec) -> RawCorpus:
                     split=split,
                     captions=tuple(captions[name]),
                     listed_in=f"{file.where}: line {line}",
-                    captions_in=f"{where}: line",
+                    captions_in=f"{tokens.where}: line",
                 )
             )
-    unlisted = sorted(captions.keys() - {image.path for image in images})
-    return RawCorpus(images, unlisted)
+    return RawCorpus(images, sorted(captions.keys() - {image.path for image in images}))
 
 
-def _captions(spec: CorpusSpec) -> tuple[dict[str, list[Caption]], str]:
-    """Captions of each photograph in file order, and the name of their file in messages."""
-    file = read_raw(spec, "text", CAPTIONS)
+def _captions(file: RawFile) -> dict[str, list[Caption]]:
+    """Captions of each photograph in file order."""
     captions: dict[str, list[Caption]] = {}
     if not file.data.endswith(b"\n"):
         raise VseppError(f"{file.where}: ends inside its last line, which is cut; fetch it again")
-    for line, content in _lines(file.text()):
+    for line, content in _lines(file):
         row = _ROW.fullmatch(content)
         if row is None:
             raise VseppError(
                 f"{file.where}: line {line}: got {shortly(content)}; expected NAME.jpg#k, a tab and the caption"
             )
-        of_image = captions.setdefault(row["name"], [])
-        if int(row["number"]) != len(of_image):
+        before = captions.setdefault(row["name"], [])
+        if int(row["number"]) != len(before):
             raise VseppError(
-                f"{file.where}: line {line}: got caption {row['number']} of {shortly(row['name'])}, expected {len(of_image)}: a "
+                f"{file.where}: line {line}: got caption {row['number']} of {shortly(row['name'])}, expected {len(before)}: a "
                 "photograph's captions are numbered 0, 1, 2, … in this order; fetch the file again"
             )
-        of_image.append(Caption(line, row["text"]))
-    return captions, file.where
+        before.append(Caption(line, row["text"]))
+    return captions
 
 
-def _lines(text: str) -> list[tuple[int, str]]:
+def _lines(file: RawFile) -> list[tuple[int, str]]:
     """Lines that are not blank, numbered from 1."""
-    return [(number, line) for number, line in enumerate(lines_of(text), start=1) if line.strip()]
+    return [(number, line) for number, line in enumerate(file.lines(), start=1) if line.strip()]

@@ -6,20 +6,53 @@ ids of its captions (`sentids`) and the captions themselves (`sentences`: `raw`,
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 
-from vsepp.base.declared import SPLITS
+from pydantic import FailFast, Field
+
 from vsepp.base.errors import VseppError
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, is_id, list_of, read_raw
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawId, read_raw
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
+FILES = ("images", "splits")
 
 
-def read(spec: CorpusSpec) -> RawCorpus:
-    """Read Flickr30K or Flickr8k with Karpathy's splits; roles `images` and `splits`.
+@dataclass(frozen=True)
+class Sentence:
+    """A caption."""
+
+    sentid: RawId
+    raw: Any = None
+    """Its text, which is not used where COCO has it."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An image."""
+
+    filename: Annotated[str, Field(min_length=1)]
+    split: str
+    filepath: str = ""
+    cocoid: RawId | None = None
+    sentids: list[RawId] | None = None
+    """Ids of its captions in their order, where that is not the order of the sentences."""
+    sentences: list[Sentence] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Document:
+    """The file."""
+
+    images: Annotated[list[Entry], FailFast()]
+
+
+def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
+    """Read Flickr30K or Flickr8k with Karpathy's splits.
 
     A caption is the `raw` text of a sentence and its id the `sentid`. An image's id is its file name without
     suffix, as in the original release of Flickr8k.
@@ -29,89 +62,58 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         If the file does not have the layout described above.
     """
-    entries = load(spec, f"dataset_{spec.name}.json")
-    return RawCorpus([image for image, _ in entries])
+    return RawCorpus([image for image, _ in load(files["splits"], f"dataset_{spec.name}.json")])
 
 
-def load(spec: CorpusSpec, member: str) -> list[tuple[CaptionedImage, Any]]:
-    """Images of the file `splits` with their `cocoid`, in file order.
+def load(path: Path, member: str) -> list[tuple[CaptionedImage, int | None]]:
+    """Images of a split file with their `cocoid`, in file order.
 
     Parameters
     ----------
-    spec
-        The corpus.
+    path
+        The file, or a folder or zip archive of several.
     member
-        The file's name, if `splits` is a folder or zip archive of several.
+        Its name there.
 
     Raises
     ------
     VseppError
-        On malformed entries, unknown splits and sentence ids that occur more than once.
+        On malformed entries, and on sentence ids that occur more than once.
     """
-    file = read_raw(spec, "splits", member)
-    document = file.json(_without_tokens)
-    entries = []
+    file = read_raw(path, member)
+    images = []
     owners: dict[int, str] = {}  # sentence id → its image
-    for row, image in enumerate(list_of(document, "images", file.where)):
+    for row, entry in enumerate(file.json(Document, _without_tokens).images):
         where = f"{file.where}: images[{row}]"
-        if fault := _fault(image):
-            raise VseppError(f"{where}: {fault}; fetch the file again, or fix this entry")
-        entry = _captioned(image, where, f"{file.where}: sentid")
-        if entry.split not in SPLITS:
+        texts = {sentence.sentid: sentence.raw for sentence in entry.sentences}
+        listed = [sentence.sentid for sentence in entry.sentences]
+        sentids = listed if entry.sentids is None else entry.sentids
+        if sorted(listed) != sorted(sentids):
+            differing = sorted(set(listed) ^ set(sentids)) or sentids
             raise VseppError(
-                f"{where}: got split {shortly(entry.split)}; expected one of {', '.join(SPLITS)}"
+                f"{where}: 'sentids' and 'sentences' disagree about {shortly(differing)}; fetch the file again, or fix this entry"
             )
-        for sentid, _ in entry.captions:
+        path_inside = (PurePosixPath(entry.filepath) / entry.filename).as_posix()
+        for sentid in sentids:
             if sentid in owners:
                 raise VseppError(
                     f"{where}: sentid {sentid} is there twice, of {shortly(owners[sentid])} too; each caption must have an id of its own"
                 )
-            owners[sentid] = entry.path
-        entries.append((entry, image.get("cocoid")))
-    return entries
+            owners[sentid] = path_inside
+        image = CaptionedImage(
+            image_id=PurePosixPath(entry.filename).stem,
+            path=path_inside,
+            container="images",
+            split=entry.split,
+            captions=tuple(Caption(sentid, texts[sentid]) for sentid in sentids),
+            listed_in=where,
+            captions_in=f"{file.where}: sentid",
+        )
+        images.append((image, entry.cocoid))
+    return images
 
 
 def _without_tokens(value: dict[str, Any]) -> dict[str, Any]:
     # Captions are tokenised here; Karpathy's own tokens would take most of the memory of COCO's file.
     value.pop("tokens", None)
     return value
-
-
-def _fault(image: Any) -> str | None:
-    """What is wrong with the structure of an entry."""
-    if not isinstance(image, dict):
-        return f"expected an object, found {shortly(image)}"
-    for key in ("filename", "split"):
-        if not isinstance(image.get(key), str) or not image[key]:
-            return f"expected text under {key!r}, found {shortly(image.get(key))}"
-    if not isinstance(image.get("filepath", ""), str):
-        return f"expected text under 'filepath', found {shortly(image['filepath'])}"
-    sentences = image.get("sentences", [])
-    if not isinstance(sentences, list) or not all(isinstance(sentence, dict) for sentence in sentences):
-        return f"expected a list of objects under 'sentences', found {shortly(sentences)}"
-    said = [sentence.get("sentid") for sentence in sentences]
-    sentids = image.get("sentids", said)
-    if not isinstance(sentids, list):
-        return f"expected a list under 'sentids', found {shortly(sentids)}"
-    if wrong := [sentid for sentid in [*sentids, *said] if not is_id(sentid)]:
-        return f"sentence ids must be whole numbers from 0, of at most 63 bits; found {shortly(wrong[0])}"
-    if sorted(said) != sorted(sentids):
-        return (
-            f"'sentids' and 'sentences' disagree about {shortly(sorted(set(said) ^ set(sentids)) or sentids)}"
-        )
-    return None
-
-
-def _captioned(image: dict[str, Any], listed_in: str, captions_in: str) -> CaptionedImage:
-    sentences = image.get("sentences", [])
-    raw = {sentence["sentid"]: sentence.get("raw") for sentence in sentences}
-    sentids = image.get("sentids", [sentence["sentid"] for sentence in sentences])
-    return CaptionedImage(
-        image_id=PurePosixPath(image["filename"]).stem,
-        path=(PurePosixPath(image.get("filepath", "")) / image["filename"]).as_posix(),
-        container="images",
-        split=image["split"],
-        captions=tuple(Caption(sentid, raw[sentid]) for sentid in sentids),
-        listed_in=listed_in,
-        captions_in=captions_in,
-    )

@@ -10,26 +10,28 @@ split. Where there is an `_ids.txt`, its lines are the images' ids, one an image
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
-from vsepp.data.containers import Container, role_path
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus, RawFile, lines_of, read_raw
+from vsepp.data.raw import Caption, CaptionedImage, Container, RawCorpus, RawFile, read_raw
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code; "
     "Lee, Chen, Hua, Hu and He, 2018: Stacked Cross Attention, regions released with its code"
 )
 
-ROLE = "folder"
+FOLDER = "folder"
+FILES = ("folder",)
 # Split in the files' names → our name of it, in the order of the images table.
 PREFIXES = {"train": "train", "dev": "val", "test": "test", "testall": "test"}
 CAPTIONS_PER_IMAGE = 5
 
 
-def read(spec: CorpusSpec) -> RawCorpus:
+def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     """Read train, val (`dev`) and test (`testall`, where it exists).
 
     An image's id comes from `_ids.txt`, or else is `train-0`; its path is `train_ims.npy#0`: file and row of its feature, the first
@@ -40,22 +42,21 @@ def read(spec: CorpusSpec) -> RawCorpus:
     VseppError
         If files are missing or malformed, or if counts or ids do not fit.
     """
-    container = Container(role_path(spec, ROLE))
-    features = feature_files(spec)
+    container = Container(files[FOLDER])
     images: list[CaptionedImage] = []
     first_id = 0
-    for prefix, rows in features.items():
-        file = read_raw(spec, ROLE, f"{prefix}_caps.txt")
-        texts = lines_of(file.text())
+    for prefix, rows in feature_files(container).items():
+        file = read_raw(container.path, f"{prefix}_caps.txt")
+        texts = file.lines()
         split = _images(prefix, texts, first_id, rows, file)
         if container.locate(f"{prefix}_ids.txt"):
-            split = _named(split, read_raw(spec, ROLE, f"{prefix}_ids.txt"))
+            split = _named(split, read_raw(container.path, f"{prefix}_ids.txt"))
         images += split
         first_id += len(texts)
     return RawCorpus(images)
 
 
-def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
+def feature_files(container: Container) -> dict[str, NpyRows]:
     """The three arrays of features by prefix: `train`, `dev`, and `testall` or `test`.
 
     Raises
@@ -63,17 +64,17 @@ def feature_files(spec: CorpusSpec) -> dict[str, NpyRows]:
     VseppError
         If a file is missing, or for arrays that are malformed or have rows of different shapes.
     """
-    container = Container(role_path(spec, ROLE))
     kinds = ("ims.npy", "caps.txt")
     left_out = "test" if any(container.locate(f"testall_{kind}") for kind in kinds) else "testall"
     prefixes = [prefix for prefix in PREFIXES if prefix != left_out]
     wanted = [f"{prefix}_{kind}" for prefix in prefixes for kind in kinds]
-    found = {}
+    members = {}
     for name in wanted:
-        if (member := container.locate(name)) is None:
+        member = container.locate(name)
+        if member is None:
             raise VseppError(f"{container.path}: holds no {name}; expected {', '.join(wanted)}")
-        found[name] = member
-    features = {prefix: NpyRows(container, found[f"{prefix}_ims.npy"]) for prefix in prefixes}
+        members[name] = member
+    features = {prefix: NpyRows(container, members[f"{prefix}_ims.npy"]) for prefix in prefixes}
     if len({rows.row_shape for rows in features.values()}) > 1:
         shapes = ", ".join(f"{rows.where} has {_times(rows.row_shape)}" for rows in features.values())
         raise VseppError(
@@ -127,7 +128,7 @@ def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
 
 def _named(images: list[CaptionedImage], file: RawFile) -> list[CaptionedImage]:
     """Images of a split, with ids from the file of the split's ids."""
-    ids = [line.strip() for line in lines_of(file.text())]
+    ids = [line.strip() for line in file.lines()]
     if "" in ids:
         raise VseppError(f"{file.where}: line {ids.index('') + 1}: is empty; expected one id a line")
     step, odd = divmod(len(ids), len(images))

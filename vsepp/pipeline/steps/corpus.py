@@ -10,7 +10,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: CorpusSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Read splits and captions from the raw files."""
-    from vsepp.data.corpora import make_tables
+    from vsepp.data.corpus import make_tables
 
     return make_tables(spec, inputs, out, job.test_images)
 
@@ -21,7 +21,7 @@ STEP = Step(
     run,
     phase="corpus",
     folder="results/{preset}/corpora/{name}",
-    modules=lambda spec: ["vsepp.data.corpora"],
+    modules=lambda spec: ["vsepp.data.corpus"],
     components=lambda spec: [("reader", spec.reader.name)],
     reads={"scenes": ""},
     files=lambda spec: ["images.parquet", "captions.parquet"],

@@ -10,9 +10,12 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Make small pictures of a split, with captions, for pages."""
+    from vsepp.data.store import open_store
+    from vsepp.data.tables import read_tables
     from vsepp.data.thumbnails import make_pictures
 
-    return {"images": make_pictures(spec, inputs["corpus"], inputs["store"], out)}
+    images, captions = read_tables(inputs["corpus"])
+    return {"images": make_pictures(spec, images, captions, open_store(inputs["store"]), out)}
 
 
 STEP = Step(

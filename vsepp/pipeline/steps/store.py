@@ -10,7 +10,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step, no_raw
 
 def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Decode and resize every image once, into the image cache."""
-    from vsepp.data.store import make_store
+    from vsepp.data.decode import make_store
 
     return make_store(spec, inputs["corpus"].parent, inputs, out, job.state, job.threads or 1)
 
@@ -26,7 +26,7 @@ STEP = Step(
     run,
     phase="corpus",
     folder="results/{preset}/stores/{name}",
-    modules=lambda spec: ["vsepp.data.store"],
+    modules=lambda spec: ["vsepp.data.decode"],
     name=name,
     reads={"corpus": "images.parquet", "scenes": ""},
     recorded=no_raw,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
 from dataclasses import dataclass
@@ -10,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
+from vsepp.data.pictures import read_picture
 from vsepp.evaluation.protocols import protocol_folds
 from vsepp.reporting import entries
 from vsepp.reporting.answers import Answers
@@ -110,8 +109,7 @@ def _draw_picture(figure: Figure, jpeg: bytes, name: str, left: float, top: floa
     axis.grid(False)
     axis.spines[:].set(visible=True, linewidth=0.4)
     if jpeg:
-        with Image.open(io.BytesIO(jpeg), formats=["JPEG"]) as picture:
-            axis.imshow(np.asarray(picture))
+        axis.imshow(np.asarray(read_picture(jpeg, f"the picture of image {name}", upright=False).rgb))
     else:
         text = "\n".join(textwrap.wrap(f"image {name}", 16))
         axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=6)

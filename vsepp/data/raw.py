@@ -1,19 +1,24 @@
-"""A folder or a zip archive of photographs, read in place."""
+"""Raw files: a folder or zip archive read in place, the text or JSON of one file, and what a reader returns."""
 
 from __future__ import annotations
 
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
+from pydantic import Field, ValidationError
+
+from vsepp.base.declared import SPLITS, adapter
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading, reason_of, require_file, shortly
-from vsepp.base.spec import CorpusSpec
+from vsepp.base.files import LARGEST_TEXT, bytes_of, json_of, reading, reason_of, require_file, shortly, utf8
+
+T = TypeVar("T")
 
 EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be truncated: fetch it again"
 LARGEST_MEMBER = 2 << 30
@@ -22,6 +27,45 @@ LARGEST_MEMBER = 2 << 30
 # macOS adds these to its archives: metadata of the members, not members.
 _SHADOWS = "__MACOSX/"
 _ENCRYPTED = 0x1  # a flag of a member
+
+
+class Caption(NamedTuple):
+    """A caption and its number in the raw files."""
+
+    caption_id: int
+    text: str
+
+
+@dataclass(frozen=True)
+class CaptionedImage:
+    """An image of a split with its captions, as the raw files list it."""
+
+    image_id: str
+    path: str
+    """Relative path that the raw files give: `NAME.jpg` or `train2014/NAME.jpg`."""
+    container: str
+    """Role of the folder or archive that holds it; empty if there are features but no photographs."""
+    split: str
+    captions: tuple[Caption, ...]
+    listed_in: str
+    """File and row that list it, for messages."""
+    captions_in: str
+    """File that holds its captions and its name for their numbers, for messages: `dataset.json: sentid`."""
+
+    def __post_init__(self) -> None:
+        if self.split not in SPLITS:
+            raise VseppError(
+                f"{self.listed_in}: got split {shortly(self.split)}; expected one of {', '.join(SPLITS)}"
+            )
+
+
+@dataclass(frozen=True)
+class RawCorpus:
+    """Captioned images in the order of their file."""
+
+    images: list[CaptionedImage]
+    unlisted: list[str] | None = None
+    """Ids of images that have captions but are in no split; `None` if one file gives both."""
 
 
 class Container:
@@ -143,17 +187,64 @@ def _refuse_unlisted(error: OSError) -> None:
     raise VseppError(f"{error.filename}: its files cannot be listed: {reason_of(error)}") from error
 
 
-def role_path(spec: CorpusSpec, role: str) -> Path:
-    """Path of the file, archive or folder that the reader knows by this role.
+class RawFile(NamedTuple):
+    """The bytes of a raw file and its name in messages."""
+
+    data: bytes
+    where: str
+
+    def text(self) -> str:
+        """Its text, with or without a byte order mark.
+
+        Raises
+        ------
+        VseppError
+            If it is not UTF-8, naming line and byte.
+        """
+        return utf8(self.data, self.where)
+
+    def lines(self) -> list[str]:
+        """Lines of its text without their ends, `\\n` or `\\r\\n`; text after the last end counts too."""
+        # Not str.splitlines, which also breaks at characters that may stand inside a caption.
+        lines = [line.removesuffix("\r") for line in self.text().split("\n")]
+        return lines if lines[-1] else lines[:-1]
+
+    def json(self, form: type[T], object_hook: Callable[[dict[str, Any]], Any] | None = None) -> T:
+        """Its JSON as a class that declares what it must hold; other keys are left out.
+
+        Raises
+        ------
+        VseppError
+            If it is not JSON, naming line and column, or holds something else, naming the first place: `images[3].filename`.
+        """
+        value = json_of(self.text(), self.where, object_hook)
+        try:
+            return adapter(form).validate_python(value)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+            raise VseppError(
+                f"{self.where}: {place.removeprefix('.') or 'all of it'}: got {shortly(first['input'])}, but {first['msg'].lower()}; "
+                f" fetch the file again, or fix this entry"
+            ) from error
+
+
+RawId = Annotated[int, Field(strict=True, ge=0, lt=1 << 63)]
+"""Id of an image or caption in a JSON file."""
+
+
+def read_raw(path: Path, member: str) -> RawFile:
+    """Read a file: given itself, or as the folder or zip archive that holds `member`.
 
     Raises
     ------
     VseppError
-        If the corpus declares no such path.
+        If the file is missing.
     """
-    if role not in spec.files:
-        raise VseppError(
-            f"corpus {spec.name}: reader {spec.reader.name} needs a path for {role!r} under `files`, "
-            f"found only {sorted(spec.files)}"
-        )
-    return Path(spec.files[role]).expanduser()
+    if path.is_file() and path.suffix.lower() != ".zip":
+        return RawFile(bytes_of(path, member), str(path))
+    container = Container(path)
+    inside = container.locate(member)
+    if inside is None:
+        raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
+    return RawFile(container.read(inside, LARGEST_TEXT), container.where(inside))

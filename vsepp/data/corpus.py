@@ -15,9 +15,8 @@ import pandas as pd
 from vsepp.base import components
 from vsepp.base.errors import VseppError, first_of, refuse
 from vsepp.base.files import shortly
-from vsepp.base.spec import CorpusSpec, with_files
-from vsepp.data.containers import Container, role_path
-from vsepp.data.raw_files import Caption, CaptionedImage, RawCorpus
+from vsepp.base.spec import CorpusSpec
+from vsepp.data.raw import Caption, CaptionedImage, Container, RawCorpus
 from vsepp.data.tables import write_tables
 
 log = logging.getLogger("vsepp")
@@ -43,25 +42,27 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
     test_images
         Smallest number of test images that later evaluations need.
     """
-    images, captions = read_corpus(with_files(spec, files))
+    images, captions = read_corpus(spec, files)
     require_test_images(images, spec.name, test_images)
     write_tables(out, images, captions)
     return images.attrs["facts"]
 
 
-def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Read a corpus from its raw files.
 
     Parameters
     ----------
     spec
         The corpus.
+    files
+        The reader's name of a file → its path.
 
     Returns
     -------
     images
         One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the folder
-        or archive in `spec.files`), `member` (path inside it), `split`. If there are features but no
+        or archive in `files`), `member` (path inside it), `split`. If there are features but no
         photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
         was kept and what was left out.
     captions
@@ -72,13 +73,15 @@ def read_corpus(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
     VseppError
         On anything wrong in the files, naming file and row; all missing photographs in one message.
     """
-    raw = components.load("reader", spec.reader.name).read(spec)
+    raw = components.load("reader", spec.reader.name).read(spec, files)
     if not raw.images:
-        raise VseppError(f"corpus {spec.name}: no split lists an image; check {sorted(spec.files.values())}")
+        raise VseppError(
+            f"corpus {spec.name}: no split lists an image; check {sorted(map(str, files.values()))}"
+        )
     _check_names(raw.images)
     _check_repeated(raw.images)
     _check_captions(spec, raw.images)
-    members = _members(spec, raw.images)
+    members = _members(files, raw.images)
     _check_expected(spec, raw)
     surplus = sum(len(image.captions) - len(_used(spec, image)) for image in raw.images)
     unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
@@ -158,11 +161,11 @@ def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
                 raise VseppError(f"{where}: an empty caption; write it, or take the image out of the split")
 
 
-def _members(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> list[str]:
+def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> list[str]:
     """Path of each image inside its container, or the image's own path where it has no photograph."""
     members = {image.image_id: image.path for image in images}
     for role in sorted({image.container for image in images if image.container}):
-        container = Container(role_path(spec, role))
+        container = Container(files[role])
         listed = [image for image in images if image.container == role]
         missing = []
         for image in listed:
