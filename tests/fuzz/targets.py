@@ -29,9 +29,9 @@ import vsepp
 from vsepp.base.manifest import recorded
 from vsepp.base.spec import StoreSpec, to_dict, to_json
 from vsepp.data.decode import build_store
+from vsepp.data.download import read_lock
 from vsepp.data.raw import Container
 from vsepp.data.store import open_store
-from vsepp.data.sums import read_lock
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings

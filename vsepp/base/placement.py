@@ -14,6 +14,8 @@ log = logging.getLogger("vsepp")
 
 # Fraction of a GPU's free memory that data may take; the rest is for models and steps.
 _FOR_DATA = 1 / 2
+# Bytes that are copied to a device at a time; so much of an array is in ordinary memory besides.
+_BLOCK = 64 << 20
 
 Placed = np.ndarray | torch.Tensor
 """An array in its file (a memory map), or a tensor in the memory of the device."""
@@ -37,7 +39,7 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
     Parameters
     ----------
     array
-        A memory map.
+        A memory map, not empty.
     what
         A few words that name it.
     placing
@@ -53,7 +55,12 @@ def place(array: np.ndarray, what: str, placing: Placing) -> Placed:
             log.info("%s: %s, and %s of the GPU's memory are for data: read from its file", what, *sizes)
             return array
     log.info("%s: copying %s to %s", what, bytes_text(array.nbytes), placing.device)
-    return torch.from_numpy(np.array(array)).to(placing.device)
+    rows = max(1, _BLOCK * len(array) // array.nbytes)
+    dtype = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    placed = torch.empty(array.shape, dtype=dtype, device=placing.device)
+    for first in range(0, len(array), rows):
+        placed[first : first + rows] = torch.from_numpy(np.array(array[first : first + rows]))
+    return placed
 
 
 def place_of(array: Placed) -> str:

@@ -114,7 +114,9 @@ class Partial:
         }
         log.info("%s: from %s, byte %d on", self.source.file, url, position)
         with session.get(url, headers=headers, stream=True, timeout=TIMEOUTS) as response:
-            if response.status_code == 416 and position:  # it has no such part
+            if response.status_code == 416 and position:  # there is nothing from this byte on
+                if response.headers.get("Content-Range") == f"bytes */{position}":
+                    return True
                 self.file.unlink()
                 return False
             self._append(response, self._begin(response, url, position))

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +27,20 @@ def test_rows_are_those_of_the_file_in_every_place(array, data_on, where):
     np.testing.assert_array_equal(found.numpy(), np.asarray(array)[rows])
     found += 1  # a copy of its own, that a step may write to
     np.testing.assert_array_equal(rows_of(placed, rows).numpy(), np.asarray(array)[rows])
+
+
+def test_beside_what_is_placed_a_block_of_it_is_in_memory(tmp_path):
+    shape = (300, 1 << 20)
+    np.lib.format.open_memmap(tmp_path / "array.npy", "w+", np.uint8, shape)[::7] = 5
+    array = np.load(tmp_path / "array.npy", mmap_mode="r")
+    tracemalloc.start()
+    try:
+        placed = place(array, "numbers", Placing(CPU, "device"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 80 << 20 and placed.shape == shape
+    assert torch.equal(placed, torch.from_numpy(np.array(array)))
 
 
 @pytest.mark.gpu

@@ -264,6 +264,20 @@ def test_kill_9_and_the_next_process_goes_on(tmp_path, content):
     assert not left_over(tmp_path)
 
 
+def test_a_whole_file_of_unknown_size_that_was_not_yet_in_place_is_kept(tmp_path, content):
+    with serve({"a": Served(content, announce_length=False)}) as server:
+        killed = in_a_process(source(server), tmp_path, "import os\nos.fsync = lambda file: os._exit(9)")
+        assert killed.wait() == 9, killed.communicate()[1]
+        killed.communicate()
+        get(source(server), tmp_path)
+        assert [(request.status, request.sent) for request in server.requests] == [
+            (200, len(content)),
+            (416, 0),
+        ]
+    assert (tmp_path / "photographs.bin").read_bytes() == content
+    assert not left_over(tmp_path)
+
+
 def test_of_two_processes_one_fetches_and_the_other_waits(tmp_path, content):
     with serve({"a": Served(content, bytes_per_second=3e6)}) as server:
         spec = source(server)
