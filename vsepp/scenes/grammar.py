@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vsepp.base.spec import Difficulty
-from vsepp.scenes import words
-from vsepp.scenes.world import Scene, Thing
+from vsepp.scenes.world import COLOURS, GROUNDS, SHAPES, SKIES, TEXTURES, TEXTURES_BEHIND, Scene, Thing
 
 _OPENINGS = (
     "there is {}",
@@ -26,6 +25,25 @@ _NO_FULL_STOP = 0.2
 _TEXTURE_BEHIND = 0.35
 _COLOUR_LAST = 0.7
 _COUNTING = 0.12
+# The first is the usual one.
+_SIZES = {"small": ("small", "little", "tiny"), "medium": (), "large": ("big", "large", "huge")}
+_VAGUE = ("shape", "thing", "object", "figure")
+_RELATIONS = {
+    "left": ("to the left of", "left of", "on the left side of"),
+    "right": ("to the right of", "right of", "on the right side of"),
+    "above": ("above", "over"),
+    "below": ("below", "under", "beneath"),
+}
+_BESIDE = ("next to", "beside", "near", "close to")
+_SIDES = {
+    "left": ("to its left", "on its left"),
+    "right": ("to its right", "on its right"),
+    "above": ("above it", "over it"),
+    "below": ("below it", "underneath it"),
+}
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
+_ACROSS = ("left", "", "right")
+_DOWN = ("top", "", "bottom")
 
 
 def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings: Difficulty) -> list[str]:
@@ -98,7 +116,7 @@ class _Speaker:
         """Ground, sky, both in either order, or nothing."""
         said = [
             self.word(forms)
-            for forms in (words.GROUNDS[scene.ground], words.SKIES[scene.sky])
+            for forms in (GROUNDS[scene.ground], SKIES[scene.sky])
             if not self.happens(self.settings.omit_background)
         ]
         return " ".join(said if self.happens(0.7) else said[::-1])
@@ -110,18 +128,16 @@ class _Speaker:
         }
         before: list[str] = []
         behind = ""
-        if "texture" in said and words.TEXTURES[thing.texture]:
+        if "texture" in said and TEXTURES[thing.texture]:
             if self.happens(_TEXTURE_BEHIND):
-                behind = " " + self.word(words.TEXTURES_AFTER[thing.texture])
+                behind = " " + self.word(TEXTURES_BEHIND[thing.texture])
             else:
-                before.append(self.word(words.TEXTURES[thing.texture]))
+                before.append(self.word(TEXTURES[thing.texture]))
         if "colour" in said:
-            before.insert(
-                0 if self.happens(_COLOUR_LAST) else len(before), self.word(words.COLOURS[thing.colour])
-            )
-        if "size" in said and words.SIZES[thing.size]:
-            before.insert(0, self.word(words.SIZES[thing.size]))
-        noun = self.word(words.VAGUE if self.happens(self.settings.vague) else words.SHAPES[thing.shape])
+            before.insert(0 if self.happens(_COLOUR_LAST) else len(before), self.word(COLOURS[thing.colour]))
+        if "size" in said and _SIZES[thing.size]:
+            before.insert(0, self.word(_SIZES[thing.size]))
+        noun = self.word(_VAGUE if self.happens(self.settings.vague) else SHAPES[thing.shape])
         phrase = " ".join([*before, noun])
         article = "another" if noun in self.nouns else ("an" if phrase[0] in "aeiou" else "a")
         self.nouns.add(noun)
@@ -140,24 +156,24 @@ class _Speaker:
         near = scene.gap(one, other) < 1.6
         first, second = self.mention(one), self.mention(other)
         if near and self.happens(0.4):
-            what = f"{first} {self.word(words.BESIDE)} {second}"
+            what = f"{first} {self.word(_BESIDE)} {second}"
         elif self.happens(0.25):
-            what = f"{first} with {second} {self.word(words.SIDES[_side(scene, other, one)])}"
+            what = f"{first} with {second} {self.word(_SIDES[_side(scene, other, one)])}"
         else:
-            what = f"{first} {self.word(words.RELATIONS[side])} {second}"
+            what = f"{first} {self.word(_RELATIONS[side])} {second}"
         return f"{what}, and {self.enumerate(rest)}" if rest else what
 
     def count(self, scene: Scene, things: list[Thing]) -> str:
         """`Three shapes, one of them a red star`."""
-        number = words.NUMBERS[len(scene.things)]
-        noun = self.word(words.VAGUE) + "s"
+        number = _NUMBERS[len(scene.things)]
+        noun = self.word(_VAGUE) + "s"
         links = ("including", "among them") if len(things) > 2 else ("one of them", "including")
         return f"{number} {noun}, {self.rng.choice(links)} {self.enumerate(things[:-1])}"
 
     def place(self, thing: Thing) -> str:
         """Where in the picture an object is."""
-        across = words.ACROSS[int(np.clip(thing.x * 3, 0, 2))]
-        down = words.DOWN[int(np.clip(thing.y * 3, 0, 2))]
+        across = _ACROSS[int(np.clip(thing.x * 3, 0, 2))]
+        down = _DOWN[int(np.clip(thing.y * 3, 0, 2))]
         if across and down:
             return f"in the {down} {across} corner" if self.happens(0.5) else f"at the {down} {across}"
         if across or down:

@@ -19,8 +19,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec, EncoderSpec, PretrainingSpec
 from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops, sizes_of
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
-from vsepp.scenes.backdrops import gradient
-from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish
+from vsepp.scenes.render import SUPERSAMPLING, draw_thing, finish, gradient
 from vsepp.scenes.world import Thing
 
 log = logging.getLogger("vsepp")

@@ -1,4 +1,4 @@
-"""Scenes: objects with attributes on a background, before anything is drawn or described."""
+"""Scenes: objects with attributes on a background, before anything is drawn or described; and the words for what is in them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,72 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.spec import Difficulty
-from vsepp.scenes import words
 
-SHAPES, COLOURS, TEXTURES = tuple(words.SHAPES), tuple(words.COLOURS), tuple(words.TEXTURES)
-GROUNDS, SKIES = tuple(words.GROUNDS), tuple(words.SKIES)
+# Name → what people call it; the first is the usual word.
+SHAPES = {
+    "circle": ("circle", "ball", "disc"),
+    "square": ("square", "box", "block"),
+    "triangle": ("triangle", "pyramid", "wedge"),
+    "star": ("star", "five-pointed star"),
+    "heart": ("heart", "heart shape"),
+    "ring": ("ring", "hoop", "donut"),
+    "cross": ("cross", "plus sign"),
+    "diamond": ("diamond", "rhombus", "kite"),
+    "moon": ("moon", "crescent", "crescent moon"),
+    "flower": ("flower", "blossom", "daisy"),
+}
+COLOURS = {
+    "red": ("red", "crimson", "scarlet"),
+    "orange": ("orange", "tangerine"),
+    "yellow": ("yellow", "golden", "lemon"),
+    "green": ("green", "emerald"),
+    "blue": ("blue", "azure", "royal blue"),
+    "purple": ("purple", "violet"),
+    "pink": ("pink", "rose"),
+    "brown": ("brown", "chestnut", "chocolate"),
+    "white": ("white", "ivory"),
+    "black": ("black", "jet black"),
+}
+TEXTURES = {
+    "plain": (),
+    "striped": ("striped", "stripy"),
+    "dotted": ("spotted", "dotted", "polka dot"),
+    "checked": ("checked", "checkered", "chequered"),
+}
+TEXTURES_BEHIND = {
+    "plain": (),
+    "striped": ("with stripes", "with lines on it"),
+    "dotted": ("with dots", "with spots", "covered in dots"),
+    "checked": ("with a checkerboard pattern", "with checks"),
+}
+"""Said behind the noun."""
+GROUNDS = {
+    "grass": ("on the grass", "on a meadow", "in a green field"),
+    "sand": ("on the sand", "on a beach", "in the desert"),
+    "snow": ("in the snow", "on a snowy field", "in a winter landscape"),
+    "water": ("on the water", "at sea", "over a lake"),
+    "wheat": ("in a wheat field", "in the corn", "on a golden field"),
+    "stone": ("by a stone wall", "in front of a stone wall", "against grey stones"),
+    "planks": ("on wooden planks", "on a wooden deck", "on a jetty"),
+}
+SKIES = {
+    "clear": ("under a blue sky", "on a sunny day", "by day"),
+    "cloudy": ("under a cloudy sky", "on a grey day", "under clouds"),
+    "sunset": ("at sunset", "in the evening", "with the sun going down"),
+    "night": ("at night", "under the stars", "in the dark"),
+    "storm": ("in a thunderstorm", "in a storm", "with lightning in the sky"),
+}
 SIZES = {"small": 0.15, "medium": 0.21, "large": 0.29}
 """Name → radius, as a fraction of the image's shorter side."""
 ATTRIBUTES = ("shape", "colour", "texture", "size", "position", "ground", "sky")
 
-_THING_CHOICES = {"shape": SHAPES, "colour": COLOURS, "texture": TEXTURES, "size": tuple(SIZES)}
-_BACKGROUND_CHOICES = {"ground": GROUNDS, "sky": SKIES}
+_THING_CHOICES = {
+    "shape": tuple(SHAPES),
+    "colour": tuple(COLOURS),
+    "texture": tuple(TEXTURES),
+    "size": tuple(SIZES),
+}
+_BACKGROUND_CHOICES = {"ground": tuple(GROUNDS), "sky": tuple(SKIES)}
 _PLACES_TRIED = 25
 
 

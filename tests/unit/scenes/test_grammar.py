@@ -4,9 +4,18 @@ import re
 import numpy as np
 import pytest
 
-from vsepp.scenes import words
 from vsepp.scenes.grammar import write_caption, write_captions
-from vsepp.scenes.world import GROUNDS, SHAPES, SKIES, TEXTURES, Scene, Thing, sample_split
+from vsepp.scenes.world import (
+    COLOURS,
+    GROUNDS,
+    SHAPES,
+    SKIES,
+    TEXTURES,
+    TEXTURES_BEHIND,
+    Scene,
+    Thing,
+    sample_split,
+)
 
 
 def thing(**changes):
@@ -28,20 +37,20 @@ def test_captions_say_nothing_that_is_not_in_the_scene(settings):
     rng = np.random.default_rng(5)
     for scene in sample_split(rng, 150, 56, settings):
         for caption in write_captions(scene, 5, rng, settings):
-            absent = [words.SHAPES[shape] for shape in set(SHAPES) - {thing.shape for thing in scene.things}]
+            absent = [SHAPES[shape] for shape in set(SHAPES) - {thing.shape for thing in scene.things}]
             for texture in set(TEXTURES) - {thing.texture for thing in scene.things}:
-                absent.append(words.TEXTURES[texture] + words.TEXTURES_AFTER[texture])
-            absent += [words.GROUNDS[ground] for ground in set(GROUNDS) - {scene.ground}]
-            absent += [words.SKIES[sky] for sky in set(SKIES) - {scene.sky}]
+                absent.append(TEXTURES[texture] + TEXTURES_BEHIND[texture])
+            absent += [GROUNDS[ground] for ground in set(GROUNDS) - {scene.ground}]
+            absent += [SKIES[sky] for sky in set(SKIES) - {scene.sky}]
             assert not any(says(caption, forms) for forms in absent), caption
 
 
 @pytest.mark.parametrize(
     ("name", "forms"),
     [
-        ("omit_attribute", words.COLOURS["red"]),
-        ("omit_background", words.GROUNDS["snow"]),
-        ("vague", words.SHAPES["square"]),
+        ("omit_attribute", COLOURS["red"]),
+        ("omit_background", GROUNDS["snow"]),
+        ("vague", SHAPES["square"]),
     ],
 )
 def test_omission_happens_as_often_as_set(settings, name, forms):
