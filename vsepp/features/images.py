@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,23 +44,33 @@ class EvalImages(Protocol):
         """The images at rows `(n,)` of the images table."""
 
 
-class Images(EvalImages, Protocol):
+class Source(Protocol):
+    """What a training step reads."""
+
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """The images of rows `(n,)` of the captions table in an epoch, from 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
     """The images of a training."""
 
-    @property
-    def dim(self) -> int:
-        """D_φ."""
-
-    @property
-    def cells(self) -> int | None:
-        """Cells of the grid that the model's own encoder makes of a crop; `None` where a batch holds vectors."""
-
-    @property
-    def data_on(self) -> dict[str, str]:
-        """Data that every step reads → its place, `device` or `mapped`."""
+    source: Source
+    evaluated: EvalImages
+    dim: int
+    """D_φ."""
+    data_on: dict[str, str]
+    """Data that every step reads → its place, `device` or `mapped`."""
+    cells: int | None = None
+    """Cells of the grid that the model's own encoder makes of a crop; `None` where a batch holds vectors."""
 
     def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """The images of rows `(n,)` of the captions table in an epoch, from 0."""
+        return self.source.batch(caption_rows, epoch)
+
+    def eval(self, image_rows: np.ndarray) -> ImageBatch:
+        """The images at rows `(n,)` of the images table."""
+        return self.evaluated.eval(image_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,26 +91,16 @@ class Features:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedCropImages(Features):
-    """A training that reads `features`: in every epoch the same as validation."""
+class FixedCrops:
+    """The features that validation reads, too: in every epoch the same."""
 
+    features: Features
     image_rows: np.ndarray
     """int64 `(n_captions,)`, the image of every row of the captions table."""
-    cells: int | None = None
 
-    @property
-    def dim(self) -> int:
-        """D_φ."""
-        return self.values.shape[2]
-
-    @property
-    def data_on(self) -> dict[str, str]:
-        """Place of the features."""
-        return {"image features": place_of(self.values)}
-
-    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features of the captions' images."""
-        return self.eval(self.image_rows[caption_rows])
+        return self.features.eval(self.image_rows[caption_rows])
 
 
 class Tape:
@@ -128,9 +128,8 @@ class Tape:
         for epoch in reversed(range(epochs)):
             self._open(epoch)
         self.dim: int = self._features.shape[1]
-        self.data_on = {"tape": "mapped"}
 
-    def rows(self, caption_rows: np.ndarray, epoch: int) -> torch.Tensor:
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0.
 
         Raises
@@ -148,7 +147,7 @@ class Tape:
             )
         if epoch != self._epoch:
             self._open(epoch)
-        return rows_of(self._features, places)
+        return ImageBatch(rows_of(self._features, places))
 
     def _open(self, epoch: int) -> None:
         """Map an epoch's file; a step reads one epoch."""
@@ -181,7 +180,6 @@ class Inline:
     ) -> None:
         check_size(encoder, crops.crop)
         self.dim = encoder.dim
-        self.data_on = {"image store": place_of_images(store)}
         self._store, self._encoder, self._crops, self._device = (
             store,
             encoder.to(device).eval(),
@@ -189,7 +187,7 @@ class Inline:
             device,
         )
 
-    def rows(self, caption_rows: np.ndarray, epoch: int) -> torch.Tensor:
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0, on the device.
 
         Raises
@@ -198,34 +196,7 @@ class Inline:
             If a feature is not finite or too large for 16 bits.
         """
         features = tape_features(self._store, self._encoder, self._crops, epoch, caption_rows, self._device)
-        return upload(features, self._device)
-
-
-@dataclass(frozen=True, eq=False)
-class RandomCropImages:
-    """A training that reads a `tape`, or computes its features `inline`; validation reads features."""
-
-    source: Tape | Inline
-    features: Features
-    cells: int | None = None
-
-    @property
-    def dim(self) -> int:
-        """D_φ."""
-        return self.source.dim
-
-    @property
-    def data_on(self) -> dict[str, str]:
-        """Place of the tape, or of the store."""
-        return self.source.data_on
-
-    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
-        """Features of the captions' random crops, float16."""
-        return ImageBatch(self.source.rows(caption_rows, epoch))
-
-    def eval(self, image_rows: np.ndarray) -> ImageBatch:
-        """Features under the validation crop."""
-        return self.features.eval(image_rows)
+        return ImageBatch(upload(features, self._device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,28 +213,16 @@ class CentreCrops:
 
 
 @dataclass(frozen=True, eq=False)
-class LiveImages:
-    """A training whose encoder is `live`, part of the model: crops of stored images."""
+class RandomCrops:
+    """Random crops of stored images, for an encoder that is part of the model."""
 
     store: StoredImages
     crops: CaptionCrops
-    centre: CentreCrops
-    dim: int
-    cells: int | None
 
-    @property
-    def data_on(self) -> dict[str, str]:
-        """Place of the store."""
-        return {"image store": place_of_images(self.store)}
-
-    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
-        """Random crops of the captions' images, uint8 `(n, size, size, 3)`."""
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """Crops uint8 `(n, size, size, 3)`."""
         images, boxes, flips = self.crops.of(epoch, caption_rows, self.store)
         return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size))
-
-    def eval(self, image_rows: np.ndarray) -> ImageBatch:
-        """Centre crops."""
-        return self.centre.eval(image_rows)
 
 
 def open_images(
@@ -292,34 +251,37 @@ def open_images(
     if run.reads == "live":
         return _live_images(run, folders, len(images), crops, placing)
     features = _features(run, folders, len(images))
+    dim = features.values.shape[2]
     if run.reads == "features":
-        assert isinstance(features.values, np.ndarray)  # in its file
-        values = place(features.values, "image features", placing)
-        return FixedCropImages(values, features.sets, crops.image_rows)
+        features = replace(features, values=place(np.asarray(features.values), "image features", placing))
+        on = {"image features": place_of(features.values)}
+        return Images(FixedCrops(features, crops.image_rows), features, dim, on)
     source: Tape | Inline
     if run.reads == "tape":
-        source = Tape(folders["tape"], run.schedule.epochs)
+        source, on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
     else:
         store = place_images(_store(folders["train_store"], len(images)), placing)
         encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
         source = Inline(store, encoder, crops, placing.device)
-    if source.dim != (evaluated := features.values.shape[2]):
+        on = {"image store": place_of_images(store)}
+    if source.dim != dim:
         raise VseppError(
-            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation features {evaluated} "
+            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation features {dim} "
             f"({folders['features']}); they come from different encoders"
         )
-    return RandomCropImages(source, features)
+    return Images(source, features, dim, on)
 
 
 def _live_images(
     run: RunSpec, folders: Mapping[str, Path], count: int, crops: CaptionCrops, placing: Placing
-) -> LiveImages:
+) -> Images:
     store = place_images(_store(folders["train_store"], count), placing)
     # Validation reads a small part of the images: it uses what training has placed, otherwise files.
     shared = folders["eval_store"] == folders["train_store"]
     centre = CentreCrops(store, run.eval_crop) if shared else _centre_crops(run, folders, count)
     cells = load_encoder(run.encoder, folders["encoder"], grid=True).vectors() if run.grid else None
-    return LiveImages(store, crops, centre, encoder_dim(folders["encoder"]), cells)
+    on = {"image store": place_of_images(store)}
+    return Images(RandomCrops(store, crops), centre, encoder_dim(folders["encoder"]), on, cells)
 
 
 def open_eval_images(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features | CentreCrops:

@@ -5,7 +5,7 @@ What is left out is a function of (draw, epoch, caption id), as a random crop is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from vsepp.base.spec import RunSpec
 from vsepp.data.tokens import PAD, SPECIAL, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.features.captions import CaptionStates
-from vsepp.features.images import Images
+from vsepp.features.images import Images, Source
 from vsepp.models.sets import ImageBatch, take_vectors
 
 # Bound of an image's uniform number, in VSE∞'s code: up to it, none of the image's cells are dropped.
@@ -47,39 +47,23 @@ def augmented_images(images: Images, run: RunSpec, caption_ids: np.ndarray) -> I
     caption_ids
         int64 `(n_captions,)`, the id of every row of the captions table.
     """
-    return AugmentedImages(images, run, caption_ids) if run.size_augmentation.drop_vectors else images
+    if not run.size_augmentation.drop_vectors:
+        return images
+    return replace(images, source=FewerVectors(images.source, images.cells, run, caption_ids))
 
 
 @dataclass(frozen=True, eq=False)
-class AugmentedImages:
+class FewerVectors:
     """Images of which each training step drops vectors; see `augmented_images`."""
 
-    images: Images
+    source: Source
+    cells: int | None
     run: RunSpec
     caption_ids: np.ndarray
 
-    @property
-    def dim(self) -> int:
-        """D_φ."""
-        return self.images.dim
-
-    @property
-    def cells(self) -> int | None:
-        """As of the images."""
-        return self.images.cells
-
-    @property
-    def data_on(self) -> dict[str, str]:
-        """As of the images."""
-        return self.images.data_on
-
-    def eval(self, image_rows: np.ndarray) -> ImageBatch:
-        """All vectors."""
-        return self.images.eval(image_rows)
-
-    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
-        """The vectors that an epoch's step keeps: one of each image at least."""
-        batch, spec = self.images.train(caption_rows, epoch), self.run.size_augmentation
+    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+        """The vectors that are kept in an epoch: one of each image at least."""
+        batch, spec = self.source.batch(caption_rows, epoch), self.run.size_augmentation
         keys = keys_of(self.caption_ids[caption_rows], self.run.draw, epoch)
         longest = self.cells or batch.values.shape[1]
         sizes = np.full(len(keys), longest) if batch.lengths is None else batch.lengths.numpy()

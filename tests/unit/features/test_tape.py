@@ -62,15 +62,15 @@ def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, a
     for epoch in (1, 0):
         for size in (1, 50, len(TRAINED)):
             rows = generator.choice(TRAINED, size, replace=False)
-            read, computed = tape.rows(rows, epoch).numpy(), inline.rows(rows, epoch).numpy()
+            read, computed = tape.batch(rows, epoch).values.numpy(), inline.batch(rows, epoch).values.numpy()
             assert read.dtype == computed.dtype == np.float16
             np.testing.assert_array_equal(read.view(np.uint16), computed.view(np.uint16))
-    assert not torch.equal(tape.rows(TRAINED, 0), tape.rows(TRAINED, 1))
+    assert not torch.equal(tape.batch(TRAINED, 0).values, tape.batch(TRAINED, 1).values)
 
 
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
-    features = Inline(store, encoder, crops_of(), CPU).rows(rows, 1)
+    features = Inline(store, encoder, crops_of(), CPU).batch(rows, 1).values
     boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], np.full((2, 2), SIDE))
     for feature, row, (top, left, _, _) in zip(features, rows, boxes, strict=True):
         crop = store[IMAGE_ROWS[row], top : top + SIZE, left : left + SIZE]
@@ -83,7 +83,7 @@ def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
     for absent in (0, 3, 500):
         with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
-            tape.rows(np.array([TRAINED[0], absent]), 0)
+            tape.batch(np.array([TRAINED[0], absent]), 0)
     # Another array in the folder is no epoch.
     np.save(tmp_path / "tape" / "epoch-copy.npy", np.zeros((len(TRAINED), 128), np.float16))
     with pytest.raises(VseppError, match=r"epoch-002\.npy"):
@@ -101,7 +101,7 @@ def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store,
     stale.mkdir()
     np.save(stale / "epoch-000.npy", np.zeros((len(TRAINED), 128), np.float16))
     tape = write(store, encoder, stale, tmp_path / "state")
-    np.testing.assert_array_equal(tape.rows(TRAINED, 0), fresh.rows(TRAINED, 0))
+    np.testing.assert_array_equal(tape.batch(TRAINED, 0).values, fresh.batch(TRAINED, 0).values)
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,13 @@ def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its
     with pytest.raises(VseppError, match=said):
         write(store, encoder, tmp_path / "tape", tmp_path / "state", rows=rows)
     with pytest.raises(VseppError, match=said):
-        Inline(store, encoder, crops_of(), CPU).rows(np.arange(1, 3), 0)
+        Inline(store, encoder, crops_of(), CPU).batch(np.arange(1, 3), 0)
     with torch.no_grad():
         encoder.network[-3].bias[3] = good
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
-    assert torch.equal(tape.rows(TRAINED, 0), Inline(store, encoder, crops_of(), CPU).rows(TRAINED, 0))
+    assert torch.equal(
+        tape.batch(TRAINED, 0).values, Inline(store, encoder, crops_of(), CPU).batch(TRAINED, 0).values
+    )
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(tmp_path, store, make):
@@ -140,7 +142,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(tmp_path
 def test_inline_features_of_a_gpu_are_those_of_a_tape_written_on_it(tmp_path, store, make, cuda):
     encoder = make("mini/vgg_mini")
     inline = Inline(torch.from_numpy(store).to(cuda), encoder, crops_of(), cuda)
-    found = inline.rows(TRAINED, 1)
+    found = inline.batch(TRAINED, 1).values
     write_tape(store, encoder, crops_of(), TRAINED, 2, tmp_path / "tape", tmp_path / "state", device=cuda)
     expected = np.load(tmp_path / "tape" / "epoch-001.npy")
     assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()

@@ -16,6 +16,7 @@ from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
 from vsepp.data.vocabulary import MASK, Vocabulary
 from vsepp.data.wordpieces import SPECIAL_PIECES
 from vsepp.features.captions import CaptionStates
+from vsepp.features.images import Images
 from vsepp.models.sets import ImageBatch
 from vsepp.training.augment import TrainingCaptions, augmented_images
 
@@ -31,9 +32,7 @@ def run(**augmentation):
 class Numbered:
     """Sets whose vectors are their places from 1."""
 
-    cells = None
-
-    def train(self, rows, epoch):
+    def batch(self, rows, epoch):
         return ImageBatch(torch.arange(1.0, VECTORS + 1).expand(len(rows), -1)[:, :, None])
 
 
@@ -42,10 +41,10 @@ class Padded(Numbered):
 
     lengths = torch.from_numpy(np.random.default_rng(0).integers(1, VECTORS + 1, IMAGES))
 
-    def train(self, rows, epoch):
+    def batch(self, rows, epoch):
         padding = torch.arange(VECTORS) >= self.lengths[:, None]
         return ImageBatch(
-            super().train(rows, epoch).values.masked_fill(padding[:, :, None], 0.0), self.lengths
+            super().batch(rows, epoch).values.masked_fill(padding[:, :, None], 0.0), self.lengths
         )
 
 
@@ -54,13 +53,13 @@ def places(batch):
 
 
 def test_without_a_share_nothing_changes():
-    images = Numbered()
+    images = Images(Numbered(), None, 1, {})
     assert augmented_images(images, run(), IDS) is images
 
 
 @pytest.mark.parametrize(("by", "share"), [("vector", 0.2), ("image", 0.096)])
 def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, share):
-    images = augmented_images(Numbered(), run(drop_vectors=0.2, drop_vectors_by=by), IDS)
+    images = augmented_images(Images(Numbered(), None, 1, {}), run(drop_vectors=0.2, drop_vectors_by=by), IDS)
     batch = images.train(np.arange(IMAGES), 0)
     kept = places(batch)
     assert all(row == sorted(row) and len(set(row)) == len(row) and 0 not in row for row in kept)
@@ -73,16 +72,19 @@ def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, sha
 
 def test_what_is_dropped_depends_on_the_caption_and_the_epoch_and_on_no_other():
     dropping = run(drop_vectors=0.2)
-    images = augmented_images(Numbered(), dropping, IDS)
+    images = augmented_images(Images(Numbered(), None, 1, {}), dropping, IDS)
     whole = places(images.train(np.arange(50), 0))
     assert [places(images.train(np.array([k]), 0))[0] for k in range(50)] == whole
     assert places(images.train(np.arange(50), 1)) != whole
-    other = augmented_images(Numbered(), dataclasses.replace(dropping, draw=9), IDS)
+    other = augmented_images(Images(Numbered(), None, 1, {}), dataclasses.replace(dropping, draw=9), IDS)
     assert places(other.train(np.arange(50), 0)) != whole
 
 
 def test_sets_of_other_lengths_lose_their_own_vectors_only():
-    images, lengths = augmented_images(Padded(), run(drop_vectors=0.2), IDS), Padded.lengths
+    images, lengths = (
+        augmented_images(Images(Padded(), None, 1, {}), run(drop_vectors=0.2), IDS),
+        Padded.lengths,
+    )
     batch = images.train(np.arange(IMAGES), 0)
     kept = places(batch)
     assert all(row and row[-1] <= length for row, length in zip(kept, lengths.tolist(), strict=True))
@@ -91,7 +93,7 @@ def test_sets_of_other_lengths_lose_their_own_vectors_only():
 
 @pytest.mark.parametrize("share", [0.9, 1.0])
 def test_one_vector_stays_at_least(share):
-    images = augmented_images(Numbered(), run(drop_vectors=share), IDS)
+    images = augmented_images(Images(Numbered(), None, 1, {}), run(drop_vectors=share), IDS)
     assert images.train(np.arange(IMAGES), 0).lengths.min() == 1
 
 
