@@ -79,17 +79,16 @@ def fidelity_document(folder: Path) -> str:
 
 def _known_losses() -> list[list[str]]:
     """GOAL's combinations that the paper names after a loss, from the table that the tests of their gradients read."""
-    found = describe("loss", "goal").constants["KNOWN"]
     factors = {"": "another one", "1": "the same"}
     return [
         [
             f"T {combination.replace(', ', ', P ')}",
-            ", ".join(f"`{option}: {_shown(value)}`" for option, value in options.items()),
-            name,
-            f"`{module}`",
-            factors.get(factor, f"{factor} times GOAL's"),
+            ", ".join(f"`{option}: {_shown(value)}`" for option, value in known["options"].items()),
+            known["title"],
+            f"`{known['loss']}`",
+            factors.get(known["factor"], f"{known['factor']} times GOAL's"),
         ]
-        for combination, (name, module, options, factor) in found.items()
+        for combination, known in describe("loss", "goal").constants["KNOWN"].items()
     ]
 
 

@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.hardest import triplets
+from vsepp.losses.common import Triplets
 
 CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identification; on the hardest negative: Xuan and Chen, 2023"
 
@@ -32,7 +32,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     Summed over the queries and both directions; a query without negatives costs nothing. See `vsepp.losses` for the
     arguments.
     """
-    found = triplets(scores, batch)
-    far = softplus(-options.alpha * (found.positive - options.threshold)) / options.alpha
-    near = softplus(options.beta * (found.negative - options.threshold)) / options.beta
-    return (far + near).masked_fill(found.alone, 0.0).sum()
+    triplets = Triplets.from_scores(scores, batch)
+    far = softplus(-options.alpha * (triplets.positive - options.threshold)) / options.alpha
+    near = softplus(options.beta * (triplets.negative - options.threshold)) / options.beta
+    return (far + near).masked_fill(triplets.alone, 0.0).sum()

@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.hardest import triplets
+from vsepp.losses.common import Triplets
 
 CITATION = (
     "Sun, Cheng, Zhang, Zhang, Zheng, Wang and Wei, 2020: Circle loss: a unified perspective of pair similarity optimization; "
@@ -33,7 +33,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     So p is drawn to 1 and n to 0, the more the farther they are. Summed over the queries and both directions; a query
     without negatives costs nothing. See `vsepp.losses` for the arguments.
     """
-    found = triplets(scores, batch)
-    p, n = found.positive, found.negative
+    triplets = Triplets.from_scores(scores, batch)
+    p, n = triplets.positive, triplets.negative
     costs = softplus(options.tau * (n.square() - p * (2 - p) + options.offset))
-    return costs.masked_fill(found.alone, 0.0).sum()
+    return costs.masked_fill(triplets.alone, 0.0).sum()

@@ -15,19 +15,31 @@ from pydantic import Field
 
 from vsepp.base.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
-from vsepp.losses.hardest import Triplets, triplets
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.common import Triplets, hinge_costs
 
 CITATION = "Xuan and Chen, 2023: Dissecting deep metric learning losses for image-text retrieval (GOAL)"
 KNOWN = {
-    "constant, constant": ("triplet", "max_of_hinges", {}, "1"),
-    "nca, constant": ("NT-Xent", "nt_xent", {}, "τ"),
-    "circle, linear": ("Circle", "circle", {}, "2τ"),
-    "constant, sigmoid": ("binomial deviance", "binomial_deviance", {"margin": None}, "1"),
-    "constant, sigmoid_ms": ("multi-similarity", "multi_similarity", {"margin": None}, ""),
+    "constant, constant": {"title": "triplet", "loss": "max_of_hinges", "options": {}, "factor": "1"},
+    "nca, constant": {"title": "NT-Xent", "loss": "nt_xent", "options": {}, "factor": "τ"},
+    "circle, linear": {"title": "Circle", "loss": "circle", "options": {}, "factor": "2τ"},
+    "constant, sigmoid": {
+        "title": "binomial deviance",
+        "loss": "binomial_deviance",
+        "options": {"margin": None},
+        "factor": "1",
+    },
+    "constant, sigmoid_ms": {
+        "title": "multi-similarity",
+        "loss": "multi_similarity",
+        "options": {"margin": None},
+        "factor": "",
+    },
 }
-"""Table 1: triplet and pair weight → what the paper calls the loss, its module, GOAL's options, and by how much the loss's
-gradient is larger than GOAL's. Empty: it is another gradient. The other combinations are new."""
+"""Table 1: weight of triplets, weight of pairs → the known loss with that gradient; the other combinations are new.
+
+`title` is the paper's name of the loss, `loss` its module. GOAL with these `options` has its gradient, divided by `factor`; where
+this is empty, the paper says so, and the gradient is another one.
+"""
 MARGIN = 0.2
 """Margin of SH, where the constant triplet weight has none."""
 
@@ -95,15 +107,15 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     if batch.epoch < first_epoch_after(options.curriculum, batch.epochs):
         captions, images = hinge_costs(scores, options.margin or MARGIN, batch)
         return captions.sum() + images.sum()
-    found = triplets(scores, batch)
-    p, n = found.positive, found.negative
+    triplets = Triplets.from_scores(scores, batch)
+    p, n = triplets.positive, triplets.negative
     with torch.no_grad():
-        weight = triplet_weight(p, n, options).masked_fill(found.alone, 0.0)
-        attraction, repulsion = pair_weights(p, n, options, *_relative(found, options))
+        weight = triplet_weight(p, n, options).masked_fill(triplets.alone, 0.0)
+        attraction, repulsion = pair_weights(p, n, options, *_relative(triplets, options))
         value = n - p if options.margin is None else torch.relu(options.margin + n - p)
     # Each bracket is zero and has the gradient of its first term alone.
     steered = weight * (repulsion * (n - n.detach()) - attraction * (p - p.detach()))
-    return (value.masked_fill(found.alone, 0.0) + steered).sum()
+    return (value.masked_fill(triplets.alone, 0.0) + steered).sum()
 
 
 def triplet_weight(p: torch.Tensor, n: torch.Tensor, options: Options) -> torch.Tensor:
@@ -145,26 +157,26 @@ def pair_weights(
     return torch.ones_like(p), torch.ones_like(n)
 
 
-def _relative(found: Triplets, options: Options) -> tuple[torch.Tensor | float, torch.Tensor | float]:
+def _relative(triplets: Triplets, options: Options) -> tuple[torch.Tensor | float, torch.Tensor | float]:
     """m₊ and m₋, means over the other positives of the batch and over the query's other negatives."""
     if options.pair not in ("linear_ms", "sigmoid_ms"):
         return 0.0, 0.0
-    p, n = found.positive[:, None], found.negative[:, None]
-    positives = found.positive[: len(found.positive) // 2]
-    itself = torch.eye(len(positives), dtype=torch.bool, device=positives.device).repeat(2, 1)
-    among_p = ~itself & (positives < n + options.epsilon)
-    among_n = ~found.own & (found.candidates > positives.min() - options.epsilon)
-    among_n.scatter_(1, found.hardest[:, None], False)
-    above_p, above_n = p - positives, n - found.candidates
+    p, n = triplets.positive[:, None], triplets.negative[:, None]
+    positives = triplets.positive[: len(p) // 2]  # both directions have the same ones
+    own = torch.eye(len(positives), dtype=torch.bool, device=p.device).repeat(2, 1)
+    mask_p = ~own & (positives < n + options.epsilon)
+    mask_n = ~triplets.excluded & (triplets.candidates > positives.min() - options.epsilon)
+    mask_n.scatter_(1, triplets.hardest[:, None], False)
+    above_p, above_n = p - positives, n - triplets.candidates
     if options.pair == "sigmoid_ms":
         above_p, above_n = (options.alpha * above_p).exp(), (-options.beta * above_n).exp()
     # The linear weight is linear_ms with means of 0, the sigmoid weight sigmoid_ms with means of 1.
     empty = 1.0 if options.pair == "sigmoid_ms" and options.empty_sets == "plain" else 0.0
-    return _mean(above_p, among_p, empty), _mean(above_n, among_n, empty)
+    return _mean(above_p, mask_p, empty), _mean(above_n, mask_n, empty)
 
 
-def _mean(values: torch.Tensor, among: torch.Tensor, empty: float) -> torch.Tensor:
-    """Mean of each row over a set of its columns; `empty` where the set is."""
-    number = among.sum(dim=1)
-    mean = values.masked_fill(~among, 0.0).sum(dim=1) / number.clamp(min=1)
+def _mean(values: torch.Tensor, mask: torch.Tensor, empty: float) -> torch.Tensor:
+    """Mean of the values of each row that the mask keeps; `empty` where it keeps none."""
+    number = mask.sum(dim=1)
+    mean = values.masked_fill(~mask, 0.0).sum(dim=1) / number.clamp(min=1)
     return mean.masked_fill(number == 0, empty)

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives, positives, rows_for_mask
+from vsepp.losses.common import negatives, positives, rows_for_mask
 
 CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
@@ -71,7 +71,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.violations`. Without a `state` the temperature is the option's.
+        What is known about the pairs; see `vsepp.losses.common`. Without a `state` the temperature is the option's.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import torch
 
 from vsepp.base.declared import Fraction, PositiveFloat
 from vsepp.losses import WHOLE, Batch, first_epoch_after
-from vsepp.losses.violations import hinge_costs, rows_for_mask
+from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Faghri et al., 2018: VSE++: improving visual-semantic embeddings with hard negatives"
 needs = rows_for_mask
@@ -39,7 +39,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
+        What is known about the pairs; see `vsepp.losses.common.hinge_costs`.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.hardest import triplets
+from vsepp.losses.common import Triplets
 
 CITATION = "Wang, Han, Huang, Dong and Scott, 2019: Multi-similarity loss with general pair weighting for deep metric learning"
 
@@ -36,11 +36,11 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     Differs from the citation: a query has one positive, and the loss is summed over the queries and both directions, not
     averaged. See `vsepp.losses` for the arguments.
     """
-    found = triplets(scores, batch)
+    triplets = Triplets.from_scores(scores, batch)
     # Written so that a NaN counts, and is seen.
-    mined = ~(found.own | (found.candidates <= found.positive[:, None] - options.epsilon))
-    far = softplus(-options.alpha * (found.positive - options.threshold)) / options.alpha
-    exponents = (options.beta * (found.candidates - options.threshold)).masked_fill(~mined, -torch.inf)
+    mined = ~(triplets.excluded | (triplets.candidates <= triplets.positive[:, None] - options.epsilon))
+    far = softplus(-options.alpha * (triplets.positive - options.threshold)) / options.alpha
+    exponents = (options.beta * (triplets.candidates - options.threshold)).masked_fill(~mined, -torch.inf)
     # log(1 + Σ exp) without overflow: 1 is the exponential of a further exponent, 0.
     near = torch.cat([torch.zeros_like(far)[:, None], exponents], dim=1).logsumexp(dim=1) / options.beta
     return (far + near).masked_fill(~mined.any(dim=1), 0.0).sum()

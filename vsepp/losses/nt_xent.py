@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.hardest import triplets
+from vsepp.losses.common import Triplets
 
 CITATION = (
     "Goldberger, Roweis, Hinton and Salakhutdinov, 2004: Neighbourhood components analysis; on the hardest "
@@ -30,6 +30,6 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
 
     Summed over the queries and both directions; a query without negatives costs nothing.
     """
-    found = triplets(scores, batch)
-    costs = softplus(options.tau * (found.negative - found.positive))
-    return costs.masked_fill(found.alone, 0.0).sum()
+    triplets = Triplets.from_scores(scores, batch)
+    costs = softplus(options.tau * (triplets.negative - triplets.positive))
+    return costs.masked_fill(triplets.alone, 0.0).sum()

@@ -15,7 +15,7 @@ from vsepp.base.declared import PositiveFloat
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.common import hinge_costs
 
 CITATION = "Relative Margin Loss for Visual-Semantic Embeddings, research post, 2019"
 READS = ("corpus", "caption_vectors")
@@ -54,7 +54,10 @@ class State(torch.nn.Module):
         super().__init__()
         images, captions = read_tables(folders["corpus"])
         vectors = CaptionVectors.load(folders["caption_vectors"])
-        for name, array in {**vars(vectors), "own": _own(captions["image_index"], len(images))}.items():
+        for name, array in {
+            **vars(vectors),
+            "own": captions_of_images(captions["image_index"], len(images)),
+        }.items():
             # A resumed training reads the buffers again, so they are no part of its checkpoints.
             self.register_buffer(name, None if array is None else torch.from_numpy(array), persistent=False)
 
@@ -72,41 +75,39 @@ class State(torch.nn.Module):
             `margins[image, caption]`, `(n, m)` float32, from 0; 0 for captions of the image itself.
         """
         own = self.own[image_rows]
-        alike = self._products(own.flatten(), caption_rows).view(*own.shape, -1).amax(dim=1)
-        return (1 - alike).clamp_(min=0)
+        similar = self._products(own.flatten(), caption_rows).view(*own.shape, -1).amax(dim=1)
+        return (1 - similar).clamp_(min=0)
 
-    def _products(self, rows: torch.Tensor, asked: torch.Tensor) -> torch.Tensor:
-        """Inner products of the vectors of captions `rows` `(n,)` with the vectors of captions `asked` `(m,)`: `(n, m)` float32."""
+    def _products(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+        """Inner products of the vectors of captions `left` `(n,)` and of captions `right` `(m,)`: `(n, m)` float32."""
         if self.offsets is None:
-            return self.values[rows].float() @ self.values[asked].float().T
-        counts, columns, values = self._sparse(asked)
-        words, place = columns.unique(return_inverse=True)
-        # A row for each word of the captions asked for, and one of zeros for all other words.
-        words = torch.cat([words, words.new_tensor([torch.iinfo(words.dtype).max])])
-        owner = torch.arange(len(asked), device=asked.device).repeat_interleave(counts)
-        table = values.new_zeros(len(words), len(asked)).index_put_((place, owner), values)
-        counts, columns, values = self._sparse(rows)
-        at = torch.searchsorted(words, columns)
-        at = torch.where(words[at] == columns, at, len(words) - 1)
-        return embedding_bag(at, table, counts.cumsum(0) - counts, mode="sum", per_sample_weights=values)
+            return self.values[left].float() @ self.values[right].float().T
+        counts, columns, values = self._sparse(left)
+        right_counts, right_columns, right_values = self._sparse(right)
+        words, row = torch.cat([columns, right_columns]).unique(return_inverse=True)
+        row, right_row = row.tensor_split([len(columns)])
+        # The vectors of `right` as columns, with a row for each word of any caption; a caption of `left` sums the rows of its words.
+        caption = torch.arange(len(right), device=right.device).repeat_interleave(right_counts)
+        table = values.new_zeros(len(words), len(right)).index_put_((right_row, caption), right_values)
+        return embedding_bag(row, table, counts.cumsum(0) - counts, mode="sum", per_sample_weights=values)
 
     def _sparse(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """How many numbers other than 0 each caption has, and their columns and values, the captions one after another."""
+        """How many numbers other than 0 each caption has, and their columns and values, one caption after another."""
         starts = self.offsets[rows]
         counts = self.offsets[rows + 1] - starts
-        # The first number of each caption is shifted to the caption's start, the others follow.
+        # A caption's first number stands at its start, the others follow.
         shifts = (starts - counts.cumsum(0) + counts).repeat_interleave(counts)
-        at = torch.arange(len(shifts), device=rows.device) + shifts
-        return counts, self.columns[at], self.values[at]
+        places = torch.arange(len(shifts), device=rows.device) + shifts
+        return counts, self.columns[places], self.values[places]
 
 
-def _own(image_index: np.ndarray, images: int) -> np.ndarray:
+def captions_of_images(image_index: np.ndarray, images: int) -> np.ndarray:
     """Rows of each image's captions, `(n_images, most captions of an image)` int64; an image with fewer repeats its last one."""
-    by_image = np.argsort(image_index, kind="stable")
+    captions = np.argsort(image_index, kind="stable")
     counts = np.bincount(image_index, minlength=images)
-    within = np.minimum(np.arange(counts.max(initial=1)), np.maximum(counts, 1)[:, None] - 1)
     first = np.cumsum(counts) - counts
-    return by_image[np.minimum(first[:, None] + within, len(by_image) - 1)]
+    within = np.minimum(np.arange(counts.max(initial=1)), np.maximum(counts, 1)[:, None] - 1)
+    return captions[np.minimum(first[:, None] + within, len(captions) - 1)]
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:

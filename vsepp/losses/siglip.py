@@ -12,7 +12,7 @@ from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import negatives, positives, rows_for_mask
+from vsepp.losses.common import negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
 needs = rows_for_mask
@@ -52,7 +52,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.violations`. Without a `state` temperature and bias are the options'.
+        What is known about the pairs; see `vsepp.losses.common`. Without a `state` temperature and bias are the options'.
 
     Returns
     -------

@@ -8,7 +8,7 @@ import torch
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.losses import WHOLE, Batch
-from vsepp.losses.violations import hinge_costs, rows_for_mask
+from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Oh Song et al., 2016: Deep metric learning via lifted structured feature embedding"
 needs = rows_for_mask
@@ -41,7 +41,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.violations.hinge_costs`.
+        What is known about the pairs; see `vsepp.losses.common.hinge_costs`.
 
     Returns
     -------

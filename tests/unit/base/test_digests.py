@@ -40,7 +40,7 @@ def before():
     [
         ({"losses/max_of_hinges.py": '"""Another docstring."""\n# and a comment\n\n\n\n{}'}, set()),
         ({"losses/max_of_hinges.py": "{}\nSOMETHING = 1\n"}, {MH}),
-        ({"losses/violations.py": "{}\nSOMETHING = 1\n"}, {MH, SH}),  # which both import
+        ({"losses/common.py": "{}\nSOMETHING = 1\n"}, {MH, SH}),  # which both import
         ({"losses/new.py": "def loss(scores, options, batch): return scores.sum()\n"}, set()),
         ({"training/step.py": "{}\nSOMETHING = 1\n"}, {TRAINING}),
         (

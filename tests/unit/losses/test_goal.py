@@ -113,12 +113,12 @@ def test_queries_and_candidates_are_those_of_the_batch(triplet, pair, queries, n
 @pytest.mark.parametrize(("combination", "known"), KNOWN.items())
 def test_table_1_says_which_combinations_are_known_losses(combination, known):
     triplet, pair = combination.split(", ")
-    _, name, own, factor = known
-    module = components.load("loss", name)
+    factor = known["factor"]
+    module = components.load("loss", known["loss"])
     takes = {option.name for option in dataclasses.fields(module.Options)}
     for seed, varied in product(range(4), ({}, {"tau": 4.0, "alpha": 3.0, "beta": 7.0, "margin": 0.3})):
         batch, shared = embeddings(9, seed), {key: value for key, value in varied.items() if key in takes}
-        options = Options(triplet, pair, **shared | own)
+        options = Options(triplet, pair, **shared | known["options"])
         ours = gradients(loss, *batch, options)
         theirs = gradients(module.loss, *batch, module.Options(**shared))
         if factor:

@@ -6,7 +6,7 @@ from objectives import batch_of
 
 from vsepp.base.errors import VseppError
 from vsepp.losses import Batch, first_epoch_after, max_of_hinges, sum_of_hinges
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.common import hinge_costs
 
 
 def test_directions_are_not_swapped():

@@ -11,7 +11,7 @@ import torch
 
 from vsepp.data.tables import read_tables
 from vsepp.losses import WHOLE
-from vsepp.losses.violations import hinge_costs
+from vsepp.losses.common import hinge_costs
 
 READS = ("corpus",)
 

@@ -20,12 +20,13 @@ def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material)
     columns, rows = (get_args(goal.options.__annotations__[name]) for name in ("triplet", "pair"))
     losses: dict[str, str] = {}
     changed = []
-    for combination, (name, _, values, factor) in goal.constants["KNOWN"].items():
+    for combination, known in goal.constants["KNOWN"].items():
+        title, factor = known["title"], known["factor"]
         gradient = "" if factor == "1" else f", gradient × 1/{factor}"
-        losses[combination] = name + gradient if factor else f"not {name}"
-        if values:
+        losses[combination] = title + gradient if factor else f"not {title}"
+        if values := known["options"]:
             texts = (f"{option} {'none' if value is None else value}" for option, value in values.items())
-            changed.append(f"{name} with {', '.join(texts)}")
+            changed.append(f"{title} with {', '.join(texts)}")
     axis = figure.subplots()
     axis.grid(False)
     axis.spines[:].set_visible(False)

@@ -5,6 +5,7 @@ All losses over the pairs of a batch are made of it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -96,3 +97,34 @@ def hinge_costs(
         return torch.relu(margin - positive + negative).masked_fill(excluded, 0.0)
 
     return costs(captions), costs(images)
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """The 2q queries of a batch, q images and then their q captions, each with its positive and its hardest negative.
+
+    Similarities are fp32 or wider, with gradient.
+    """
+
+    positive: torch.Tensor
+    """`(2q,)`, p: the similarity of a query and its positive."""
+    negative: torch.Tensor
+    """`(2q,)`, n: the similarity of a query and its hardest negative; 0 where it has none."""
+    alone: torch.Tensor
+    """bool `(2q,)`: the query has no negatives."""
+    candidates: torch.Tensor
+    """`(2q, m)`, the similarities of a query and its candidates for negatives."""
+    excluded: torch.Tensor
+    """bool `(2q, m)`: the candidate is the query's own pair, which is no negative of it."""
+    hardest: torch.Tensor
+    """int64 `(2q,)`, position of the hardest negative among the candidates; one of them, if several are equally hard."""
+
+    @classmethod
+    def from_scores(cls, scores: torch.Tensor, batch: Batch) -> Triplets:
+        """Find the hardest negatives of the batch's queries, in both directions; arguments as of `negatives`."""
+        captions, images, excluded = negatives(scores, batch)
+        candidates, excluded = torch.cat([captions, images]), excluded.repeat(2, 1)
+        alone = excluded.all(dim=1)
+        negative, hardest = candidates.masked_fill(excluded, -torch.inf).max(dim=1)
+        positive = positives(scores, batch).to(candidates.dtype).repeat(2)
+        return cls(positive, negative.masked_fill(alone, 0.0), alone, candidates, excluded, hardest)
