@@ -48,9 +48,8 @@ from vsepp.evaluation.scores import best_of_blocks
 from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.models.encoder import ImageEncoder, build_encoder, load_encoder, save_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder, import_weights, load_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
-from vsepp.models.pretrained import import_weights
 from vsepp.shipped import model_folder
 
 log = logging.getLogger("vsepp")

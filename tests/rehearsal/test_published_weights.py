@@ -11,8 +11,7 @@ from made_weights import write_weights
 from plans import plan
 from specs import change
 
-from vsepp.models.encoder import load_encoder, save_encoder
-from vsepp.models.pretrained import import_weights
+from vsepp.models.encoder import import_weights, load_encoder, save_encoder
 from vsepp.models.text.bert import Options, TextEncoder
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(600)]

@@ -1,4 +1,4 @@
-"""Image encoders, networks cut at their penultimate layer: how they are made, saved and loaded.
+"""Image encoders, networks cut at their penultimate layer: how they are made, imported, saved and loaded.
 
 An encoder is named `<family>/<architecture>`; a family is a component, a module of `vsepp.models.image`. Families are
 imported on demand, so that torchvision is loaded only if one of its networks is used.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -147,6 +147,54 @@ def family_of(spec: EncoderSpec) -> tuple[ModuleType, str]:
     return module, name
 
 
+def import_encoder(spec: EncoderSpec, file: Path | None, out: Path) -> dict[str, Any]:
+    """Write an encoder with imported weights, as `import_weights` makes it; returns facts for the manifest."""
+    encoder = import_weights(spec, file)
+    save_encoder(encoder, out)
+    return {"dim": encoder.dim}
+
+
+def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
+    """Make an encoder with the weights that `spec.weights` names.
+
+    `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed, and
+    `file/<name>` is a file with the weights of the whole or the cut network. No pickle is executed.
+
+    Parameters
+    ----------
+    spec
+        The encoder.
+    file
+        Path of the file of `file/<name>` (.pth, .pt or .safetensors). It is not part of the spec, so that
+        the same weights in another place give the same encoder.
+
+    Raises
+    ------
+    VseppError
+        If the source does not exist, cannot be read, holds another network's weights, or does not have the
+        SHA-256 that its name promises.
+    """
+    source, _, name = spec.weights.partition("/")
+    if source == "file" and name:
+        if file is None:
+            raise VseppError(
+                f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where it lies"
+            )
+        encoder = build_encoder(spec)
+        _put_weights(encoder, file, Path(name).name)
+        return encoder
+    if spec.weights == "random":
+        return build_encoder(spec)
+    family, architecture = family_of(spec)
+    if not hasattr(family, "published"):
+        raise VseppError(
+            f"encoder {spec.name!r}: cannot import weights {spec.weights!r} of {spec.architecture!r}; expected "
+            "'file/<name>', 'random' or, if there are published ones, 'torchvision/<entry>' or 'pip'"
+        )
+    options = components.options("image encoder", spec.family)
+    return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
+
+
 def save_encoder(encoder: ImageEncoder, folder: Path) -> None:
     """Write `encoder.safetensors` (the cut network's state) and `encoder.json` (`dim`, ...) into a folder."""
     from safetensors.torch import save_file
@@ -175,9 +223,8 @@ def load_encoder(spec: EncoderSpec, folder: Path, *, grid: bool = False) -> Imag
     VseppError
         If the weights are missing or damaged, or are another network's than the spec's.
     """
-    path = folder / WEIGHTS
     encoder = build_encoder(spec, grid=grid)
-    load_state(encoder, weights.read(path), path)
+    _put_weights(encoder, folder / WEIGHTS)
     return encoder
 
 
@@ -188,18 +235,13 @@ def encoder_dim(folder: Path) -> int:
         return int(json.loads(path.read_text(encoding="utf-8"))["dim"])
 
 
-def load_state(encoder: ImageEncoder, state: dict[str, torch.Tensor], source: object) -> None:
-    """Load a network's weights into an encoder, without the removed classifier's weights.
+def _put_weights(encoder: ImageEncoder, file: Path, name: str = "") -> None:
+    """Load the weights of a whole or a cut network into an encoder; errors as in `weights.read` and `weights.put`.
 
     Files saved before torch 0.4.1 lack the batch counters of batch normalisation; no feature depends on them, and the
     encoder keeps its own.
-
-    Raises
-    ------
-    VseppError
-        Naming the parameters that are missing, unknown or of another shape.
     """
+    state = weights.read(file, name)
     state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
-    own = encoder.network.state_dict()
-    state = {key: value for key, value in own.items() if key.endswith("num_batches_tracked")} | state
-    weights.put(encoder.network, state, source, repr(encoder.spec.architecture))
+    counters = {k: v for k, v in encoder.network.state_dict().items() if k.endswith("num_batches_tracked")}
+    weights.put(encoder.network, counters | state, file, repr(encoder.spec.architecture))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,25 +13,40 @@ from torch import nn
 from torch.serialization import safe_globals
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading, require_file, shortly
+from vsepp.base.files import file_digest, reading, require_file, shortly
 
 EXPECTED = (
     "weights (parameter name → tensor); delete the file, then run the step that makes it or fetch it again"
 )
+# Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
+_NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
 
-def read(path: Path) -> dict[str, torch.Tensor]:
+def read(path: Path, name: str = "") -> dict[str, torch.Tensor]:
     """Read a state dict onto the CPU: a `.safetensors` file, or any other name for a file of `torch.save`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    name
+        What it is called where it comes from. A name such as `vgg19-dcbb9e9d.pth`, this one or the path's, promises a checksum.
 
     Raises
     ------
     VseppError
-        If the file is missing, damaged or holds anything else.
+        If the file is missing, does not have the checksum that a name promises, is damaged or holds anything else.
     """
+    require_file(path, EXPECTED)
+    for promise in filter(None, map(_NAMED_AFTER_SUM.search, (name, path.name))):
+        if not (digest := file_digest(path)).startswith(promise[1]):
+            raise VseppError(
+                f"{path}: its SHA-256 is {digest}, expected one that starts with {promise[1]}, as the name {promise.string} "
+                "says; it is damaged or a different file: fetch it again. If the digits are not a checksum, rename it"
+            )
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        require_file(path, EXPECTED)
         with reading(path, EXPECTED):
             return load_file(path)
     state = unpickle(path, EXPECTED)

@@ -9,8 +9,7 @@ from closeness import assert_near
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.models.encoder import build_encoder, save_encoder
-from vsepp.models.pretrained import import_weights
+from vsepp.models.encoder import build_encoder, import_weights, save_encoder
 
 MINI = specs.ENCODER
 LITE0 = specs.change(

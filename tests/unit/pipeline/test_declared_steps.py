@@ -56,7 +56,7 @@ def test_the_digest_of_code_holds_all_that_a_step_calls(overrides):
 
 
 _CHOSEN = {
-    "encoder": {"vsepp.scenes.pretrain", "vsepp.models.pretrained"},
+    "encoder": {"vsepp.scenes.pretrain", "vsepp.models.encoder"},
     "tokens": {"vsepp.models.released"},
 }
 
@@ -77,7 +77,7 @@ def test_an_encoder_and_word_ids_follow_the_code_that_makes_them_only():
     imported = replace(scenes.spec, pretraining=None)
     step, family = STEPS["encoder"], module_name(*scenes.spec.encoder.component)
     assert scenes.code == code_digest(step.run.__module__, "vsepp.scenes.pretrain", family)
-    assert step.code(imported) == code_digest(step.run.__module__, "vsepp.models.pretrained", family)
+    assert step.code(imported) == code_digest(step.run.__module__, "vsepp.models.encoder", family)
     step = STEPS["tokens"]
     counted = step.code(VocabularySpec(("train",), 4))
     assert counted == code_digest(step.run.__module__, "vsepp.data.captions")

@@ -20,7 +20,6 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest
 from vsepp.data.wordpieces import minilm_file
 from vsepp.models import weights
-from vsepp.models.pretrained import check_sum
 from vsepp.models.sets import padding_of
 from vsepp.models.transformer import EPSILON, Layer, initialise
 
@@ -117,10 +116,8 @@ class TextEncoder(nn.Module):
                 raise VseppError(f"{file}: has SHA-256 {digest}, expected {_MINILM_SHA256}; install it again")
         if file is None:
             raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
-        state = weights.read(file)
-        check_sum(file, name)
         owner = "this BERT; its options and the vocabulary must have the sizes of the file"
-        weights.put(self.bert, _published(state), file, owner)
+        weights.put(self.bert, _published(weights.read(file, name)), file, owner)
 
     def forward(self, captions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Encode captions.

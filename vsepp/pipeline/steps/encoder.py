@@ -15,9 +15,9 @@ def run(spec: EncoderWeightsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         from vsepp.scenes.pretrain import pretrain
 
         return {**use_cpu(job.threads), **pretrain(spec.encoder, spec.pretraining, out)}
-    from vsepp.models.pretrained import make_encoder
+    from vsepp.models.encoder import import_encoder
 
-    return make_encoder(spec.encoder, inputs.get("weights"), out)
+    return import_encoder(spec.encoder, inputs.get("weights"), out)
 
 
 STEP = Step(
@@ -26,7 +26,7 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/encoders/{name}",
-    modules=lambda spec: ["vsepp.scenes.pretrain" if spec.pretraining else "vsepp.models.pretrained"],
+    modules=lambda spec: ["vsepp.scenes.pretrain" if spec.pretraining else "vsepp.models.encoder"],
     components=lambda spec: [spec.encoder.component],
     name=lambda spec, label: spec.encoder.name,
     files=lambda spec: ["encoder.safetensors"],
