@@ -40,7 +40,7 @@ class JointEmbedding(nn.Module):
     Raises
     ------
     VseppError
-        On an unknown component or option.
+        On an unknown component or option, or if there is a matcher and no pooling of images or of captions.
     """
 
     def __init__(
@@ -65,6 +65,11 @@ class JointEmbedding(nn.Module):
         self.matcher: nn.Module | None = None
         self.matcher_options: Any = None
         if spec.matcher is not None:  # drawn last, so that it changes no other first weight
+            for pooling in ("image_pooling", "caption_pooling"):
+                if getattr(spec, pooling) is None:
+                    raise VseppError(
+                        f"{pooling}: got none; matcher {spec.matcher.name!r} takes sets of vectors, of images and of captions"
+                    )
             self.matcher_options = components.options("matcher", spec.matcher)
             module = components.load("matcher", spec.matcher.name)
             self.matcher = module.Matcher(spec.joint_dim, options.dim, self.matcher_options)

@@ -85,6 +85,15 @@ def test_the_order_of_regions_changes_next_to_nothing_and_that_of_words_does(mat
     assert (turned - matcher(*given)).abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("lacking", ["image_pooling", "caption_pooling"])
+def test_a_model_without_a_pooling_has_no_matcher(lacking):
+    mean, small = Component("mean"), {"layers": 1, "heads": 2, "intermediate": 8}
+    parts = {"text": Component("bigru", {"word_dim": 4, "dim": 8}), "matcher": Component("fusion", small)}
+    spec = change(MODEL, **{**parts, "image_pooling": mean, "caption_pooling": mean, lacking: None})
+    with pytest.raises(VseppError, match=f"^{lacking}: .*'fusion'"):
+        JointEmbedding(spec, IMAGE, 9)
+
+
 def test_heads_that_do_not_divide_the_states_are_refused():
     with pytest.raises(VseppError, match=r"got 3 heads; expected a divisor of the text encoder's dim, 8"):
         Matcher(IMAGE, STATE, dataclasses.replace(OPTIONS, heads=3))
