@@ -7,7 +7,7 @@ import vsepp
 
 PACKAGE = Path(vsepp.__file__).parent
 # Tensors and plain values, by torch's list.
-LOAD = {"models/weights.py", "training/checkpoint.py"}
+LOAD = {"models/weights.py"}
 # A vocabulary of the released code, by a list of its own.
 PICKLE = {"models/released.py"}
 UNPICKLERS = {"cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve", "pickle", "_pickle"}
