@@ -103,9 +103,9 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     digests = [picture.digest for picture in captioned]
     digest = hashlib.sha256("\n".join([table, *digests]).encode()).hexdigest()
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
-    counts = {split: sum(one.split == split for one in captioned) for split in SPLITS}
-    pairs = sum(len(one.captions) for one in captioned if one.split == "train")
-    texts = sum(len(one.captions) for one in captioned)
+    counts = {split: sum(picture.split == split for picture in captioned) for split in SPLITS}
+    pairs = sum(len(picture.captions) for picture in captioned if picture.split == "train")
+    texts = sum(len(picture.captions) for picture in captioned)
     trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, texts)
     _write(trial, folder, table)
     return trial

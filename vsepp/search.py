@@ -97,8 +97,8 @@ class Index:
             raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
         if not self.image_ids:
             raise VseppError("there are no pictures: give a folder of pictures, or ask with a picture")
-        asked = self.model.embed_captions([text])
-        scores, rows = _best(self.model.scores(self.image_embeddings, asked).T, k)
+        query = self.model.embed_captions([text])
+        scores, rows = _best(self.model.scores(self.image_embeddings, query).T, k)
         firsts = [np.flatnonzero(self.caption_to_image == row)[:1] for row in rows]
         return self._hits(
             scores, rows, ["".join(self.captions[number] for number in first) for first in firsts]
@@ -115,9 +115,9 @@ class Index:
         """
         if not self.captions:
             raise VseppError("there are no captions: give a file of captions, or ask with a sentence")
-        asked = self.model.embed_images([picture])
-        scores, found = _best(self.model.scores(asked, self.caption_embeddings), k)
-        return self._hits(scores, self.caption_to_image[found], [self.captions[row] for row in found])
+        query = self.model.embed_images([picture])
+        scores, rows = _best(self.model.scores(query, self.caption_embeddings), k)
+        return self._hits(scores, self.caption_to_image[rows], [self.captions[row] for row in rows])
 
     def _hits(self, scores: np.ndarray, rows: np.ndarray, captions: Sequence[str]) -> list[Hit]:
         """Answers, best first, with the image and the caption of each."""

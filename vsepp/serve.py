@@ -94,8 +94,8 @@ class _Site:
         text = request.args.get("text", "")[:LONGEST_TEXT]
         if isinstance(error, VseppError):
             return self._page(text=text, error=str(error)), 400
-        said = _TOO_LARGE if isinstance(error, RequestEntityTooLarge) else error.description
-        return self._page(text=text, error=said), error.code or 500
+        reason = _TOO_LARGE if isinstance(error, RequestEntityTooLarge) else error.description
+        return self._page(text=text, error=reason), error.code or 500
 
     def _page(self, **values: Any) -> str:
         empty = {"text": "", "asked": None, "name": "", "answers": None, "unknown": None, "error": None}

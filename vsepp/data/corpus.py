@@ -16,7 +16,7 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError, first_of, refuse
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw import Caption, CaptionedImage, Container, RawCorpus
+from vsepp.data.raw import CaptionedImage, Container, RawCorpus
 from vsepp.data.tables import write_tables
 
 log = logging.getLogger("vsepp")
@@ -29,7 +29,7 @@ _NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\
 
 
 def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_images: int) -> dict[str, Any]:
-    """Write the tables of a corpus; facts and errors as of `read_corpus` and `require_test_images`.
+    """Write the tables of a corpus; facts and errors as of `read_corpus`.
 
     Parameters
     ----------
@@ -40,10 +40,15 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
     out
         Gets `images.parquet` and `captions.parquet`.
     test_images
-        Smallest number of test images that later evaluations need.
+        Smallest number of test images that the folds of later evaluations need; fewer are refused before anything is trained.
     """
     images, captions = read_corpus(spec, files)
-    require_test_images(images, spec.name, test_images)
+    count = int((images["split"] == "test").sum())
+    if count < test_images:
+        raise VseppError(
+            f"corpus {spec.name}: has {count} test images, but the evaluation's folds need {test_images}; lower "
+            "evaluation.fold_size in the preset, or give the corpus more test images"
+        )
     write_tables(out, images, captions)
     return images.attrs["facts"]
 
@@ -78,87 +83,73 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check {sorted(map(str, files.values()))}"
         )
-    _check_names(raw.images)
-    _check_repeated(raw.images)
-    _check_captions(spec, raw.images)
+    _check_images(spec, raw.images)
     members = _members(files, raw.images)
     _check_expected(spec, raw)
-    surplus = sum(len(image.captions) - len(_used(spec, image)) for image in raw.images)
-    unlisted = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
-    kept, cut = _first_images(spec, raw.images)
-    images, captions = _tables(spec, [raw.images[row] for row in kept], [members[row] for row in kept])
-    noted: dict[str, object] = {
-        "left_out": len(set(spec.leave_out)),
-        "first_images": cut,
-    }
-    facts = {
+    rows, first_images = _first_images(spec, raw.images)
+    images, captions = _tables(spec, [raw.images[row] for row in rows], [members[row] for row in rows])
+    ignored = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
+    ignored["surplus captions"] = sum(
+        len(image.captions) - len(image.captions[: spec.captions_per_image]) for image in raw.images
+    )
+    facts: dict[str, Any] = {
         "images": images["split"].value_counts(sort=False).to_dict(),
         "captions": captions["split"].value_counts(sort=False).to_dict(),
-        "ignored": {**unlisted, "surplus captions": surplus},
-        **{key: value for key, value in noted.items() if value},
+        "ignored": ignored,
     }
+    if spec.leave_out:
+        facts["left_out"] = len(set(spec.leave_out))
+    if first_images:
+        facts["first_images"] = first_images
     images.attrs["facts"] = facts
     log.info("%s: %s", spec.name, facts)
     return images, captions
 
 
-def require_test_images(images: pd.DataFrame, name: str, needed: int) -> None:
-    """Refuse a corpus with too few test images for the folds of its evaluations, before anything is trained on it.
-
-    Raises
-    ------
-    VseppError
-        Naming both numbers and what to change.
-    """
-    there = int((images["split"] == "test").sum())
-    if there < needed:
-        raise VseppError(
-            f"corpus {name}: has {there} test images, but the evaluation's folds need {needed}; lower evaluation.fold_size in the "
-            "preset, or give the corpus more test images"
-        )
-
-
-def _check_names(images: Sequence[CaptionedImage]) -> None:
-    """Refuse paths that lead out of a container or that no table can hold."""
+def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
+    """Refuse the first image that leads out of its container, is listed twice, or has no proper captions."""
+    listed: dict[str, CaptionedImage] = {}
+    owners: dict[int, CaptionedImage] = {}  # caption id → its image
     for image in images:
         if _NO_NAME.match(image.path):
             raise VseppError(
                 f"{image.listed_in}: the path {shortly(image.path)} leads elsewhere or holds control characters; expected one "
                 "relative to the folder or archive of the photographs"
             )
-
-
-def _check_repeated(images: Sequence[CaptionedImage]) -> None:
-    first: dict[str, CaptionedImage] = {}
-    for image in images:
-        other = first.setdefault(image.image_id, image)
-        if other is not image:
+        first = listed.setdefault(image.image_id, image)
+        if first is not image:
             raise VseppError(
-                f"{image.listed_in}: image {shortly(image.image_id)}, of {image.split}, is listed before, in {other.listed_in} for "
-                f"{other.split}; splits must be disjoint: list each image once"
+                f"{image.listed_in}: image {shortly(image.image_id)}, of {image.split}, is listed before, in {first.listed_in} for "
+                f"{first.split}; splits must be disjoint: list each image once"
             )
-
-
-def _check_captions(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
-    wanted = spec.captions_per_image
-    for image in images:
-        where, count = f"{image.listed_in}: {shortly(image.path)}", len(image.captions)
-        if not count:
-            raise VseppError(f"{where} has no caption; caption it, or take it out of the split")
-        if wanted is not None and count < wanted:
-            raise VseppError(
-                f"{where} has {count} captions, expected {wanted}; fix the files, or captions_per_image"
-            )
-        if wanted is not None and count > wanted and spec.surplus_captions == "error":
-            raise VseppError(
-                f"{where} has {count} captions, expected {wanted}; fix the files, or set surplus_captions to drop to keep the first ones"
-            )
+        _check_count(spec, image)
         for caption_id, text in image.captions:
             where = f"{image.captions_in} {caption_id} ({shortly(image.path)})"
+            if caption_id in owners:
+                raise VseppError(
+                    f"{where}: {image.listed_in} has a caption of the same id as {owners[caption_id].listed_in} "
+                    f"({shortly(owners[caption_id].path)}); each caption must have an id of its own"
+                )
+            owners[caption_id] = image
             if not isinstance(text, str) or _HALF_PAIR.search(text) or "\0" in text:
                 raise VseppError(f"{where}: got {shortly(text)}; expected UTF-8 text")
             if not text.strip():
                 raise VseppError(f"{where}: an empty caption; write it, or take the image out of the split")
+
+
+def _check_count(spec: CorpusSpec, image: CaptionedImage) -> None:
+    where, count = f"{image.listed_in}: {shortly(image.path)}", len(image.captions)
+    expected = spec.captions_per_image
+    if not count:
+        raise VseppError(f"{where} has no caption; caption it, or take it out of the split")
+    if expected is not None and count < expected:
+        raise VseppError(
+            f"{where} has {count} captions, expected {expected}; fix the files, or captions_per_image"
+        )
+    if expected is not None and count > expected and spec.surplus_captions == "error":
+        raise VseppError(
+            f"{where} has {count} captions, expected {expected}; fix the files, or set surplus_captions to drop to keep the first ones"
+        )
 
 
 def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> list[str]:
@@ -198,10 +189,6 @@ def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
         )
 
 
-def _used(spec: CorpusSpec, image: CaptionedImage) -> tuple[Caption, ...]:
-    return image.captions[: spec.captions_per_image]
-
-
 def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
@@ -236,7 +223,7 @@ def _tables(
     rows = [
         (caption.caption_id, index, caption.text, image.split)
         for index, image in enumerate(raw)
-        for caption in _used(spec, image)
+        for caption in image.captions[: spec.captions_per_image]
     ]
     captions = pd.DataFrame(rows, columns=["caption_id", "image_index", "text", "split"])
     types = {"caption_id": np.int64, "image_index": np.int32, "text": "str", "split": "str"}

@@ -24,6 +24,7 @@ from vsepp.base.manifest import read_manifest
 from vsepp.base.progress import in_processes, track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict
+from vsepp.data.arrays import open_rows
 from vsepp.data.pictures import picture_size, read_picture, resized, stored_size
 from vsepp.data.raw import Container
 from vsepp.data.store import FILE, SIZES, offsets_of
@@ -100,16 +101,17 @@ def build_store(
         If the disk fills up meanwhile.
     """
     photographs = _photographs(images, spec, files)
+    parts = [photographs[first : first + chunk_images] for first in range(0, len(photographs), chunk_images)]
     state.mkdir(parents=True, exist_ok=True)
-    sizes = _sizes(photographs, store, state, workers, chunk_images)
+    sizes = _sizes(parts, store, state, workers)
     offsets = offsets_of(sizes)
     shape = (len(sizes), store.side, store.side, 3) if store.resize == "squash" else (int(offsets[-1]),)
     offsets += _prepare(state, shape)
-    chunks: list[Chunk] = []
-    for first in range(0, len(photographs), chunk_images):
-        part = photographs[first : first + chunk_images]
-        places = offsets[first : first + len(part) + 1].tolist()
-        chunks.append(Chunk(len(chunks), part, state / FILE, places, store))
+    chunks = []
+    for number, part in enumerate(parts):
+        first = number * chunk_images
+        bounds = offsets[first : first + len(part) + 1].tolist()
+        chunks.append(Chunk(number, part, state / FILE, bounds, store))
     results = _decode_missing(chunks, state, workers)
     publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
     sums = "".join(sha256 for result in results for sha256 in result.sha256)
@@ -157,20 +159,17 @@ def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> 
     return [(str(files[role]), member) for role, member in zip(roles, members, strict=True)]
 
 
-def _sizes(
-    photographs: Photographs, store: StoreSpec, state: Path, workers: int, chunk_images: int
-) -> np.ndarray:
+def _sizes(parts: Sequence[Photographs], store: StoreSpec, state: Path, workers: int) -> np.ndarray:
     """Height and width of every image in the store, int32 `(n_images, 2)`; kept in `state`."""
     file = state / SIZES
     if file.is_file():
-        return np.load(file)
-    count = len(photographs)
+        return open_rows(file, np.int32, (2,))
+    count = sum(map(len, parts))
     if store.resize == "squash":
         sizes = np.full((count, 2), store.side, np.int32)
     else:
-        parts = [photographs[first : first + chunk_images] for first in range(0, count, chunk_images)]
         results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
-        by_part = dict(track(results, count, "reading sizes", "image", each=chunk_images))
+        by_part = dict(track(results, count, "reading sizes", "image", each=len(parts[0])))
         measured = [size for number in range(len(parts)) for size in by_part[number]]
         _refuse([size for size in measured if isinstance(size, str)], state, kept=False)
         sizes = np.array(measured, np.int32)

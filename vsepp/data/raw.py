@@ -223,9 +223,11 @@ class RawFile(NamedTuple):
         except ValidationError as error:
             first = error.errors()[0]
             place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+            problem = (
+                "missing" if first["type"] == "missing" else f"got {shortly(first['input'])}; {first['msg']}"
+            )
             raise VseppError(
-                f"{self.where}: {place.removeprefix('.') or 'all of it'}: got {shortly(first['input'])}, but {first['msg'].lower()}; "
-                f" fetch the file again, or fix this entry"
+                f"{self.where}: {place.removeprefix('.') or 'all of it'}: {problem}; fetch the file again, or fix this entry"
             ) from error
 
 

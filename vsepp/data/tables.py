@@ -61,13 +61,7 @@ def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> 
         A new folder, or a folder whose tables are written anew.
     images, captions
         The tables.
-
-    Raises
-    ------
-    VseppError
-        If the tables do not belong together.
     """
-    _check(folder, images, captions)
     for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
         # Without pandas' own metadata, which would give the same table other bytes under another version.
         table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
@@ -94,23 +88,25 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
 
 
 def _read(path: Path, schema: pa.Schema) -> Table:
-    again = "run the step that reads the corpus again"
-    with reading(path, f"a table of a corpus; {again}"):
+    expected = f"columns {_columns(schema)}; run the step that reads the corpus again"
+    with reading(path, expected):
         require_as_written(path)
         file = pq.ParquetFile(path)
-    if not file.schema_arrow.equals(schema):
-        found = ", ".join(f"{column.name} {column.type}" for column in file.schema_arrow)
-        wanted = ", ".join(f"{column.name} {column.type}" for column in schema)
-        raise VseppError(f"{path}: expected columns {wanted}; found {found}; {again}")
+        if not file.schema_arrow.equals(schema):
+            raise VseppError(f"{path}: holds columns {_columns(file.schema_arrow)}; expected {expected}")
 
     def read(name: str) -> np.ndarray:
-        with reading(path, f"a table of a corpus; {again}"):
-            kind = schema.field(name).type
+        kind = schema.field(name).type
+        with reading(path, expected):
             # One Arrow batch is in memory at a time.
             parts = [_values(batch.column(0), kind) for batch in file.iter_batches(columns=[name])]
             return np.concatenate(parts or [_values(pa.array([], kind), kind)])
 
     return Table(file.metadata.num_rows, read)
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema)
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
@@ -119,17 +115,3 @@ def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
         return np.array(column.to_pylist(), dtype=str(kind))
     coded = column.dictionary_encode()
     return np.array(coded.dictionary.to_pylist(), dtype=object)[coded.indices.to_pylist()]
-
-
-def _check(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
-    """Refuse tables that do not belong together."""
-    index = np.asarray(captions["image_index"])
-    if len(index) and not (index.min() >= 0 and index.max() < len(images)):
-        raise VseppError(
-            f"{folder}: captions point at images {index.min()} to {index.max()}, but there are {len(images)}"
-        )
-    ids, times = np.unique(np.asarray(captions["caption_id"]), return_counts=True)
-    if repeated := ids[times > 1].tolist():
-        raise VseppError(f"{folder}: caption id {repeated[0]} is there twice; read the corpus again")
-    if not (np.asarray(images["split"])[index] == np.asarray(captions["split"])).all():
-        raise VseppError(f"{folder}: captions in another split than their image; read the corpus again")

@@ -4,11 +4,11 @@ import csv
 
 import pytest
 from PIL import Image
-from raw_layouts import read
+from raw_layouts import paths, read
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, CorpusSpec
-from vsepp.data.corpus import require_test_images
+from vsepp.data.corpus import make_tables
 
 
 def corpus(folder, text, pictures=("a.jpg", "b.png", "more/c.jpg")):
@@ -31,14 +31,10 @@ def test_captions_may_hold_commas_quotes_and_line_ends_and_images_keep_their_ord
 
 
 def test_too_few_test_images_for_the_folds_of_an_evaluation_are_refused(tmp_path):
-    images, _ = read(
-        corpus(tmp_path, "image,caption,split\na.jpg,A,test\nb.png,B,test\nmore/c.jpg,C,train\n")
-    )
-    require_test_images(images, "mine", 2)
-    with pytest.raises(
-        VseppError, match=r"corpus mine: has 2 test images, but .* need 3; lower evaluation\.fold_size"
-    ):
-        require_test_images(images, "mine", 3)
+    spec = corpus(tmp_path, "image,caption,split\na.jpg,A,test\nb.png,B,test\nmore/c.jpg,C,train\n")
+    assert make_tables(spec, paths(spec), tmp_path / "out", 2)["images"] == {"test": 2, "train": 1}
+    with pytest.raises(VseppError, match=r"corpus mine: .*2 test images.* 3; .*fold_size"):
+        make_tables(spec, paths(spec), tmp_path / "out", 3)
 
 
 def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_added(tmp_path):

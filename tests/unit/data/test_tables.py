@@ -41,7 +41,7 @@ def test_equal_tables_give_equal_bytes(tables, tmp_path):
         (lambda path: path.write_bytes(path.read_bytes()[:-9]), "it is damaged"),
         (
             lambda path: pd.read_parquet(path).astype({"image_index": "int64"}).to_parquet(path, index=False),
-            "expected .*image_index int32.*image_index int64",
+            ".*image_index int64.*image_index int32",
         ),
     ],
 )
@@ -50,17 +50,3 @@ def test_a_table_that_is_missing_damaged_or_of_another_form_is_named(tables, tmp
     damage(tmp_path / "captions.parquet")
     with pytest.raises(VseppError, match=rf"captions\.parquet: {said}"):
         read_tables(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "images", "said"),
-    [
-        ("split", "test", 4, "images 0 to 8, but there are 4"),
-        ("caption_id", 57003, 9, r"caption id 57003"),
-        ("split", "train", 9, "in another split than their image"),
-    ],
-)
-def test_tables_that_do_not_belong_together_are_refused(tables, tmp_path, column, value, images, said):
-    tables[1].loc[0, column] = value
-    with pytest.raises(VseppError, match=said):
-        write_tables(tmp_path, tables[0][:images], tables[1])

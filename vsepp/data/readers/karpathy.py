@@ -78,11 +78,10 @@ def load(path: Path, member: str) -> list[tuple[CaptionedImage, int | None]]:
     Raises
     ------
     VseppError
-        On malformed entries, and on sentence ids that occur more than once.
+        On malformed entries.
     """
     file = read_raw(path, member)
     images = []
-    owners: dict[int, str] = {}  # sentence id → its image
     for row, entry in enumerate(file.json(Document, _without_tokens).images):
         where = f"{file.where}: images[{row}]"
         texts = {sentence.sentid: sentence.raw for sentence in entry.sentences}
@@ -93,16 +92,9 @@ def load(path: Path, member: str) -> list[tuple[CaptionedImage, int | None]]:
             raise VseppError(
                 f"{where}: 'sentids' and 'sentences' disagree about {shortly(differing)}; fetch the file again, or fix this entry"
             )
-        path_inside = (PurePosixPath(entry.filepath) / entry.filename).as_posix()
-        for sentid in sentids:
-            if sentid in owners:
-                raise VseppError(
-                    f"{where}: sentid {sentid} is there twice, of {shortly(owners[sentid])} too; each caption must have an id of its own"
-                )
-            owners[sentid] = path_inside
         image = CaptionedImage(
             image_id=PurePosixPath(entry.filename).stem,
-            path=path_inside,
+            path=(PurePosixPath(entry.filepath) / entry.filename).as_posix(),
             container="images",
             split=entry.split,
             captions=tuple(Caption(sentid, texts[sentid]) for sentid in sentids),
