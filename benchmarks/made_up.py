@@ -20,9 +20,8 @@ from vsepp.base.spec import (
     StoreSpec,
     VocabularySpec,
 )
+from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import write_tables
-from vsepp.data.tokens import END, SPECIAL, START, Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.features.frozen import FILE as FEATURES
 from vsepp.models.encoder import ImageEncoder, build_encoder, save_encoder
 

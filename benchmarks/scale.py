@@ -28,9 +28,8 @@ import torch
 from vsepp.base.manifest import recorded
 from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec
+from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
-from vsepp.data.tokens import END, SPECIAL, START, Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
 from vsepp.evaluation.ranks import rank_positives

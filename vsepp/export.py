@@ -23,7 +23,7 @@ from vsepp.base.manifest import (
 )
 from vsepp.base.publish import beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_interval
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS

@@ -30,11 +30,9 @@ from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, requir
 from vsepp.base.progress import track
 from vsepp.base.publish import beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
-from vsepp.data.captions import split
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
@@ -224,7 +222,7 @@ class Model:
         for number, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise VseppError(f"caption {number}: expected a sentence, got {text!r}")
-            words.append(self.vocabulary.encode(split(text, self.vocabulary)))
+            words.append(self.vocabulary.encode(text))
             if set(words[-1][1:-1]) <= {self.vocabulary.unknown}:
                 log.warning("caption %d, %r: the model knows none of its words", number, text)
         with evaluation_mode(self.joint, self.device):

@@ -20,7 +20,6 @@ from vsepp.base.files import PHOTOGRAPHS, text_of, value_digest
 from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
-from vsepp.data.captions import split
 from vsepp.data.pictures import Picture, read_picture
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.embeddings import Embeddings
@@ -137,7 +136,7 @@ class Index:
     def unknown_words(self, text: str) -> list[str]:
         """Words of a text that the model does not know: it takes each for the same unknown word."""
         vocabulary = self.model.vocabulary
-        return [word for word in dict.fromkeys(split(text, vocabulary)) if word not in vocabulary.index]
+        return [word for word in dict.fromkeys(vocabulary.split(text)) if word not in vocabulary.index]
 
     def thumbnail(self, row: int) -> Image.Image | None:
         """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""

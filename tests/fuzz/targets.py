@@ -28,12 +28,12 @@ from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, w
 import vsepp
 from vsepp.base.manifest import recorded
 from vsepp.base.spec import StoreSpec, to_dict, to_json
+from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.data.decode import build_store
 from vsepp.data.download import read_lock
 from vsepp.data.raw import Container
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.given import read_given
 from vsepp.evaluation.protocols import evaluate
@@ -333,7 +333,7 @@ def write_run(folder):
     encoder = build_encoder(run.encoder)
     with recorded(inside, "encoder", spec=to_dict(run.encoder), inputs={}):
         save_encoder(encoder, inside)
-    words = Vocabulary.of([["a", "red", "dog"]], run.vocabulary, "")
+    words = Vocabulary((*SPECIAL, "a", "dog", "red"), {}, 1, ("train",), 1, "")
     joint = JointEmbedding(run.model, encoder.dim, len(words))
     from safetensors.torch import save_file
 

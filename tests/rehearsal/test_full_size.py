@@ -31,12 +31,11 @@ from processes import wait_until
 
 from vsepp.base.files import file_digest
 from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.download import fetch
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vectors import CaptionVectors
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.features.captions import CaptionVectors
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 

@@ -10,7 +10,7 @@ import specs
 import torch
 
 from vsepp.base.spec import Component
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.retrieval import Model
@@ -26,7 +26,7 @@ def index(similarity=DOT, **changes):
     """Seven images with one to three captions each, embedded at random; image 4 has none."""
     torch.manual_seed(0)
     run = dataclasses.replace(specs.RUN, model=specs.change(specs.MODEL, similarity=similarity))
-    words = Vocabulary.of([["a", "red", "dog"]], run.vocabulary, "")
+    words = Vocabulary((*SPECIAL, "a", "dog", "red"), {}, 1, ("train",), 1, "")
     encoder = build_encoder(run.encoder)
     joint = JointEmbedding(run.model, encoder.dim, len(words))
     made = np.random.default_rng(0)

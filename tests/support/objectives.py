@@ -15,9 +15,9 @@ import torch
 from hypothesis import strategies as st
 
 from vsepp.base import components
-from vsepp.base.spec import Component, VectorsSpec
+from vsepp.base.spec import Component
 from vsepp.data.tables import write_tables
-from vsepp.data.vectors import caption_vectors
+from vsepp.features.captions import tfidf_vectors
 from vsepp.losses import Batch, goal
 
 PAIRS = 6
@@ -88,7 +88,7 @@ def write_corpus(folder, texts):
     captions = pd.DataFrame({**captions, "text": [text for own in texts for text in own], "split": "train"})
     write_tables(folder / "corpus", pd.DataFrame({**images, "split": "train"}), captions)
     (folder / "vectors").mkdir()
-    caption_vectors(captions, VectorsSpec("tfidf", ("train",))).save(folder / "vectors")
+    tfidf_vectors(captions, ("train",)).save(folder / "vectors")
     return {"corpus": folder / "corpus", "caption_vectors": folder / "vectors"}
 
 

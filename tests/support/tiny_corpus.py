@@ -17,10 +17,10 @@ from safetensors.torch import load_file
 from specs import change
 
 from vsepp.base.placement import Placing
-from vsepp.base.spec import CropSpec, RunSpec, VectorsSpec, from_json
-from vsepp.data.captions import build_vocabulary, encode_captions
+from vsepp.base.spec import CropSpec, RunSpec, from_json
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
-from vsepp.data.vectors import caption_vectors
+from vsepp.features.captions import tfidf_vectors
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import extract_features, write_tape
 from vsepp.models.encoder import build_encoder, save_encoder
@@ -68,10 +68,10 @@ def build(folder):
     )
     write_tables(folder / "corpus", pd.DataFrame(images), captions)
     (folder / "vectors").mkdir()
-    caption_vectors(captions, VectorsSpec("tfidf", ("train", "restval"))).save(folder / "vectors")
-    vocabulary = build_vocabulary(captions, change(FROZEN.vocabulary, splits=tuple(SPLITS)))
+    tfidf_vectors(captions, ("train", "restval")).save(folder / "vectors")
+    vocabulary = Vocabulary.from_captions(captions, change(FROZEN.vocabulary, splits=tuple(SPLITS)))
     vocabulary.write(folder / "tokens")
-    encode_captions(captions, vocabulary).save(folder / "tokens")
+    Tokens.from_captions(captions, vocabulary).save(folder / "tokens")
     noise = generator.integers(0, 60, (len(splits), SIDE, SIDE, 3))
     tint = np.random.default_rng(1).integers(0, 190, (5, 1, 1, 3))[colour]
     (folder / "store").mkdir()

@@ -22,7 +22,7 @@ LOSS = "vsepp/losses/sum_of_hinges.py"
 
 
 def test_what_changes_no_result_reruns_nothing(project):
-    for module in ("losses/max_of_hinges.py", "training/loop.py", "data/store.py", "features/tape.py"):
+    for module in ("losses/max_of_hinges.py", "training/loop.py", "data/store.py", "features/images.py"):
         path = project.folder / "vsepp" / module
         path.write_text("# A comment.\n" + path.read_text() + "\n# Another.\n")
     # A message of what computes nothing.

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import FILE, Vocabulary
+from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import ranges
 from vsepp.features.captions import CaptionStates
@@ -141,12 +140,10 @@ def embed_captions(
 
 def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
     """Warn where the words of a run's vocabulary were split in another way than captions are split here."""
-    from vsepp.data.captions import TOKENIZERS  # needs nltk, which the steps run without
-
     if vocabulary.tokenizer != TOKENIZERS[vocabulary.kind]:
         log.warning(
             "%s: its words were split by %r, captions are split by %r here",
-            folder / FILE,
+            folder / VOCABULARY_FILE,
             vocabulary.tokenizer,
             TOKENIZERS[vocabulary.kind],
         )

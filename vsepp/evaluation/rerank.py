@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import track
-from vsepp.data.tokens import Tokens
+from vsepp.data.captions import Tokens
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import BATCH, SplitRows, evaluation_mode

@@ -13,9 +13,8 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading
 from vsepp.base.spec import EvaluationSpec, RunSpec
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import SplitRows, encode_split, split_rows

@@ -1,24 +1,30 @@
-"""States of the tokens of all captions: one pass of a frozen text encoder, read by every training."""
+"""Features of captions: states of all tokens under a frozen text encoder, and vectors that say how alike captions are."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, write_arrays
+from vsepp.base.manifest import require_as_written
 from vsepp.base.publish import publish
-from vsepp.base.spec import CaptionStatesSpec
-from vsepp.data.arrays import open_rows, write_rows
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.base.spec import CaptionStatesSpec, VectorsSpec
+from vsepp.data.arrays import open_rows, read_npz, write_rows
+from vsepp.data.captions import Tokens, Vocabulary, tokenize
 
-FILE = "states.npy"
+if TYPE_CHECKING:
+    import torch
+
+    from vsepp.data.tables import Table
+
+FILE, VECTORS_FILE = "states.npy", "vectors.npz"
 BATCH = 128
 # Captions between two points from which a killed step can continue; within them captions of one length are encoded together.
 CHUNK = 16 * BATCH
@@ -53,9 +59,9 @@ class CaptionStates:
 
     def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
         """States of some captions, padded with zeros: float32 `(n, longest, size)`; and lengths, int64 `(n,)`."""
-        places, inside, lengths = self.tokens.places(rows)
-        states = np.zeros((*inside.shape, self.states.shape[1]), np.float32)
-        states[inside] = self.states[places[inside]]
+        places, mask, lengths = self.tokens.places(rows)
+        states = np.zeros((*mask.shape, self.states.shape[1]), np.float32)
+        states[mask] = self.states[places[mask]]
         return states, lengths
 
 
@@ -137,6 +143,8 @@ def write_caption_states(
 
 def _states(text: Any, size: int, tokens: Tokens, captions: np.ndarray, device: torch.device) -> np.ndarray:
     """States of captions of neighbouring rows, one after another: float32 `(n_tokens, size)`."""
+    import torch
+
     begin, end = tokens.offsets[captions[0]], tokens.offsets[captions[-1] + 1]
     states = np.empty((end - begin, size), np.float32)
     by_length = captions[np.argsort(tokens.lengths[captions], kind="stable")]
@@ -148,3 +156,111 @@ def _states(text: Any, size: int, tokens: Tokens, captions: np.ndarray, device: 
             places, mask, _ = tokens.places(rows)
             states[places[mask] - begin] = padded[mask]
     return states
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionVectors:
+    """A vector of length 1 for each caption of a corpus; row i is row i of its captions table.
+
+    A lexical vector has few nonzero numbers, and only these are kept; the vector of a caption without known words is 0.
+
+    Parameters
+    ----------
+    values
+        Dense: `(n_captions, dim)` float16. Sparse: `(n_values,)` float32, the captions one after another.
+    columns
+        Sparse: `(n_values,)` int32, the dimension of the vector that each value belongs to. Dense: `None`.
+    offsets
+        Sparse: `(n_captions + 1,)` int64; caption i has `values[offsets[i]:offsets[i + 1]]`. Dense: `None`.
+    """
+
+    values: np.ndarray
+    columns: np.ndarray | None = None
+    offsets: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        """Number of captions."""
+        return len(self.values if self.offsets is None else self.offsets[1:])
+
+    def save(self, folder: Path) -> None:
+        """Write `vectors.npz` into a folder."""
+        arrays = {name: array for name, array in vars(self).items() if array is not None}
+        write_arrays(folder / VECTORS_FILE, **arrays)
+
+    @classmethod
+    def load(cls, folder: Path) -> CaptionVectors:
+        """Read `vectors.npz` of a folder.
+
+        Raises
+        ------
+        VseppError
+            If it is missing, damaged or not as its step wrote it.
+        """
+        path, expected = (
+            folder / VECTORS_FILE,
+            "a file of captions' vectors; run the step that makes it again",
+        )
+        with reading(path, expected):
+            require_as_written(path)
+            return cls(**read_npz(path, ("values", "columns", "offsets"), expected))
+
+
+def make_vectors(spec: VectorsSpec, inputs: Mapping[str, Path], out: Path) -> dict[str, Any]:
+    """Write the vectors of all captions of a corpus, made of the table `captions`, or of the folders `tokens` and `caption_states`."""
+    from vsepp.data.tables import read_tables  # a model that is used reads no tables
+
+    if spec.encoder == "minilm":
+        tokens = Tokens.load(inputs["tokens"])
+        vectors = mean_vectors(CaptionStates.open(inputs["caption_states"], tokens))
+    else:
+        _, captions = read_tables(inputs["captions"].parent)
+        vectors = tfidf_vectors(captions, spec.splits)
+    vectors.save(out)
+    return {"captions": len(vectors)}
+
+
+def mean_vectors(states: CaptionStates) -> CaptionVectors:
+    """The mean of each caption's states, `[CLS]` and `[SEP]` included, as all-MiniLM-L6-v2 was trained to compare captions by."""
+    offsets = states.tokens.offsets
+    values = np.empty((len(states), states.states.shape[1]), np.float16)
+    for start in range(0, len(states), CHUNK):
+        bounds = offsets[start : start + CHUNK + 1]
+        sums = np.add.reduceat(states.states[bounds[0] : bounds[-1]], bounds[:-1] - bounds[0], axis=0)
+        values[start : start + CHUNK] = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    return CaptionVectors(values)
+
+
+def tfidf_vectors(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
+    """TF-IDF of every caption of a table, whatever its split: how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have it.
+
+    A word in none of these captions counts nothing, and neither does a word in all of them.
+
+    Raises
+    ------
+    VseppError
+        If none of the splits has captions.
+    """
+    counted = np.isin(captions["split"], splits)
+    if not counted.any():
+        raise VseppError(
+            f"captions' vectors: the corpus has no captions in {' + '.join(splits) or 'no splits'}; "
+            f"its splits are {', '.join(sorted(set(captions['split'])))}"
+        )
+    tokenized = list(map(tokenize, captions["text"]))
+    known: dict[str, int] = {}
+    ids = np.fromiter(
+        (known.setdefault(word, len(known)) for word in chain.from_iterable(tokenized)), np.int64
+    )
+    owners = np.repeat(np.arange(len(tokenized)), [len(words) for words in tokenized])
+    # Each caption's words once, captions in order.
+    entries, times = np.unique(owners * max(len(known), 1) + ids, return_counts=True)
+    owners, words = np.divmod(entries, max(len(known), 1))
+    having = np.bincount(words[counted[owners]], minlength=len(known))
+    rarity = np.log(counted.sum() / np.maximum(having, 1), where=having > 0, out=np.zeros(len(known)))
+    values = times * rarity[words]
+    kept = values > 0
+    owners, words, values = owners[kept], words[kept], values[kept]
+    lengths = np.sqrt(np.bincount(owners, values**2, minlength=len(tokenized)))
+    offsets = np.zeros(len(tokenized) + 1, np.int64)
+    np.cumsum(np.bincount(owners, minlength=len(tokenized)), out=offsets[1:])
+    return CaptionVectors((values / lengths[owners]).astype(np.float32), words.astype(np.int32), offsets)

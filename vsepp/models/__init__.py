@@ -8,6 +8,9 @@ from vsepp.base.components import checked, describe
 from vsepp.base.declared import WORDS
 from vsepp.base.spec import Component
 
+MINILM = Component("bert", {"weights": "minilm", "layers": 6, "hidden": 384, "intermediate": 1536})
+"""all-MiniLM-L6-v2 as a frozen text encoder."""
+
 
 def tokens_of(text: Component) -> str:
     """Kind of tokens that a text encoder takes: words, if its weights are drawn."""

@@ -22,8 +22,7 @@ from safetensors.torch import save_file
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, require_file, shortly, whole_file, write_text
 from vsepp.base.spec import RunSpec, to_json
-from vsepp.data.tokens import SPECIAL
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.models import weights
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding

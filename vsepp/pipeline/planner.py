@@ -35,7 +35,7 @@ from vsepp.base.spec import (
     part_of,
     to_dict,
 )
-from vsepp.models import frozen_part, pieces_file, tokens_of, weights_file
+from vsepp.models import MINILM, frozen_part, pieces_file, tokens_of, weights_file
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
@@ -357,9 +357,14 @@ class _Planner:
         return self._add("corpus", spec, inputs, label=role, raw=raw)
 
     def _vectors(self, corpus: Artefact, encoder: str) -> Artefact:
-        splits = self._trainable(corpus.spec.name) if encoder == "tfidf" else ()
-        spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": splits})
-        return self._add("vectors", spec, {"captions": corpus})
+        if encoder == "minilm":
+            tokens = self._add("tokens", VocabularySpec((), 1, kind=PIECES), {"captions": corpus})
+            states = self._add("caption_states", CaptionStatesSpec(MINILM), {"tokens": tokens})
+            spec, inputs = VectorsSpec("minilm"), {"tokens": tokens, "caption_states": states}
+        else:
+            spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": self._trainable(corpus.spec.name)})
+            inputs = {"captions": corpus}
+        return self._add("vectors", spec, inputs, label=corpus.name.rpartition("-")[0])
 
     def _trainable(self, dataset: str) -> tuple[str, ...]:
         """Splits that any run may train on, so that artefacts made from them do not depend on the choice of runs and papers."""

@@ -23,8 +23,7 @@ from vsepp.base.hashed import (
 )
 from vsepp.base.placement import upload
 from vsepp.base.spec import RunSpec
-from vsepp.data.tokens import PAD, SPECIAL, Tokens
-from vsepp.data.vocabulary import MASK, Vocabulary
+from vsepp.data.captions import MASK, PAD, SPECIAL, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images, Source
 from vsepp.models.sets import ImageBatch, take_vectors

@@ -11,8 +11,8 @@ import numpy as np
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec
+from vsepp.data.captions import Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation.encode import SplitRows, split_rows
 from vsepp.features.captions import open_captions
 from vsepp.features.images import Images, open_images

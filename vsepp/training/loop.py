@@ -20,7 +20,7 @@ from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
 from vsepp.base.publish import publish
 from vsepp.base.spec import RunSpec, ScheduleSpec, from_dict, to_json
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks

@@ -21,9 +21,7 @@ from vsepp.base.files import FileCache
 from vsepp.base.manifest import artefact_digest, read_manifest
 from vsepp.base.publish import RULE_SHELL
 from vsepp.base.spec import VocabularySpec
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
-from vsepp.data.wordpieces import SPECIAL_PIECES
+from vsepp.data.captions import SPECIAL_PIECES, Tokens, Vocabulary
 from vsepp.pipeline.making import make as make_artefact
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS

@@ -1,6 +1,7 @@
 from collections import Counter
 
 import nltk
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -9,9 +10,7 @@ from hypothesis import strategies as st
 from vsepp.base.declared import SPLITS
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import VocabularySpec, to_dict
-from vsepp.data.captions import build_vocabulary, encode_captions, tokenize
-from vsepp.data.tokens import END, SPECIAL, START, UNKNOWN
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import END, PAD, SPECIAL, START, UNKNOWN, Tokens, Vocabulary, tokenize
 
 TRICKY = {
     "A man's hat, a dog's 'toy' & two boys' kites.": [
@@ -72,15 +71,15 @@ CAPTIONS = frame(
 
 
 def test_only_the_given_splits_are_counted_and_words_seen_exactly_so_often_kept():
-    both = build_vocabulary(CAPTIONS, VocabularySpec(("train", "restval"), 2))
+    both = Vocabulary.from_captions(CAPTIONS, VocabularySpec(("train", "restval"), 2))
     assert both.words == (*SPECIAL, "a", "runs", "and", "b", "cat", "dog")
-    assert "zebra" in build_vocabulary(CAPTIONS, VocabularySpec(SPLITS, 3)).index
-    assert build_vocabulary(CAPTIONS, VocabularySpec(("train",), 3)).words[4:] == ("a",)
+    assert "zebra" in Vocabulary.from_captions(CAPTIONS, VocabularySpec(SPLITS, 3)).index
+    assert Vocabulary.from_captions(CAPTIONS, VocabularySpec(("train",), 3)).words[4:] == ("a",)
 
 
 def test_the_hidden_word_is_the_last_one_and_changes_no_other_index(tmp_path):
-    plain = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
-    masked = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2, mask=True))
+    plain = Vocabulary.from_captions(CAPTIONS, VocabularySpec(("train",), 2))
+    masked = Vocabulary.from_captions(CAPTIONS, VocabularySpec(("train",), 2, mask=True))
     assert masked.words == (*plain.words, "<mask>") and masked.counts == plain.counts
     assert masked.mask == len(plain) and plain.mask is None and not masked.continued.any()
     masked.write(tmp_path)
@@ -89,8 +88,8 @@ def test_the_hidden_word_is_the_last_one_and_changes_no_other_index(tmp_path):
 
 
 def test_unknown_words_become_unk_between_start_and_end():
-    vocabulary = build_vocabulary(CAPTIONS, VocabularySpec(("train",), 2))
-    tokens = encode_captions(CAPTIONS, vocabulary)
+    vocabulary = Vocabulary.from_captions(CAPTIONS, VocabularySpec(("train",), 2))
+    tokens = Tokens.from_captions(CAPTIONS, vocabulary)
     assert len(tokens) == len(CAPTIONS)
     ids, lengths = tokens.eval([1, 3])
     assert ids.tolist() == [
@@ -110,35 +109,38 @@ def test_unknown_words_become_unk_between_start_and_end():
 )
 def test_a_vocabulary_that_ends_up_empty_names_threshold_and_splits(splits, threshold, said):
     with pytest.raises(VseppError, match=said):
-        build_vocabulary(CAPTIONS, VocabularySpec(splits, threshold))
+        Vocabulary.from_captions(CAPTIONS, VocabularySpec(splits, threshold))
 
 
 words = st.text(alphabet="abcdé'.", min_size=1, max_size=4)
 
 
-@given(st.lists(st.lists(words, min_size=1, max_size=8), min_size=1, max_size=15), st.integers(1, 4))
-def test_a_vocabulary_holds_exactly_the_frequent_words(captions, threshold):
-    seen = Counter(word for caption in captions for word in caption)
+@given(
+    st.lists(st.lists(words, min_size=1, max_size=8).map(" ".join), min_size=1, max_size=15),
+    st.integers(1, 4),
+)
+def test_a_vocabulary_holds_exactly_the_frequent_words(texts, threshold):
+    captions = frame(*(("train", text) for text in texts))
+    seen = Counter(word for text in texts for word in tokenize(text))
     frequent = {word for word, n in seen.items() if n >= threshold}
     spec = VocabularySpec(("train",), threshold)
     if not frequent:
         with pytest.raises(VseppError, match="empty vocabulary"):
-            Vocabulary.of(captions, spec, "test")
+            Vocabulary.from_captions(captions, spec)
         return
-    vocabulary = Vocabulary.of(captions, spec, "test")
+    vocabulary = Vocabulary.from_captions(captions, spec)
     assert set(vocabulary.words) == frequent | set(SPECIAL)
     assert vocabulary.counts == {word: seen[word] for word in frequent}
     order = [(-seen[word], word) for word in vocabulary.words[4:]]
     assert order == sorted(order)
-    for caption in captions:
-        ids = vocabulary.encode(caption)
-        expected = [word if word in frequent else "<unk>" for word in caption]
-        assert [vocabulary.words[i] for i in ids] == ["<start>", *expected, "<end>"]
+    for text in texts:
+        expected = [word if word in frequent else "<unk>" for word in tokenize(text)]
+        assert [vocabulary.words[i] for i in vocabulary.encode(text)] == ["<start>", *expected, "<end>"]
 
 
 def test_a_written_vocabulary_comes_back(tmp_path):
     captions = frame(("train", "a café is a café"))
-    vocabulary = build_vocabulary(captions, VocabularySpec(("train", "restval"), 1))
+    vocabulary = Vocabulary.from_captions(captions, VocabularySpec(("train", "restval"), 1))
     vocabulary.write(tmp_path)
     assert Vocabulary.read(tmp_path) == vocabulary
     assert "café" in (tmp_path / "vocabulary.json").read_text(encoding="utf-8")
@@ -160,3 +162,44 @@ def test_a_file_that_is_no_vocabulary_is_named(tmp_path, text, message):
     (tmp_path / "vocabulary.json").write_text(text)
     with pytest.raises(VseppError, match=rf"vocabulary\.json: {message}"):
         Vocabulary.read(tmp_path)
+
+
+token_ids = st.lists(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=9), min_size=1, max_size=20)
+
+
+@given(token_ids)
+def test_captions_come_back_as_they_went(rows):
+    tokens = Tokens.from_lists(rows)
+    assert len(tokens) == len(rows)
+    assert [part.tolist() for part in np.split(tokens.ids, tokens.offsets[1:-1])] == rows
+    assert tokens.lengths.tolist() == [len(row) for row in rows]
+    assert tokens.ids.dtype == np.int32
+    assert tokens.offsets.dtype == np.int64
+
+
+@given(token_ids, st.data())
+def test_padding_is_what_a_loop_gives(rows, data):
+    tokens = Tokens.from_lists(rows)
+    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8))
+    ids, lengths = tokens.eval(chosen)
+    longest = max((len(rows[i]) for i in chosen), default=0)
+    assert ids.shape == (len(chosen), longest)
+    assert ids.dtype == lengths.dtype == np.int64
+    assert lengths.tolist() == [len(rows[i]) for i in chosen]
+    assert ids.tolist() == [rows[i] + [PAD] * (longest - len(rows[i])) for i in chosen]
+
+
+def test_saved_tokens_are_the_same(tmp_path):
+    tokens = Tokens.from_lists([[1, 7, 2], [1, 2], [1, 5, 6, 2]])
+    tokens.save(tmp_path / "tokens")
+    back = Tokens.load(tmp_path / "tokens")
+    assert np.array_equal(back.ids, tokens.ids)
+    assert np.array_equal(back.offsets, tokens.offsets)
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path):
+    with pytest.raises(VseppError, match=r"tokens\.npz: no such file"):
+        Tokens.load(tmp_path)
+    (tmp_path / "tokens.npz").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(VseppError, match=r"tokens\.npz: it is damaged; expected a token file"):
+        Tokens.load(tmp_path)

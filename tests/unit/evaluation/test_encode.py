@@ -9,7 +9,7 @@ import torch
 from closeness import assert_near
 
 from vsepp.base.spec import Component
-from vsepp.data.tokens import Tokens
+from vsepp.data.captions import Tokens
 from vsepp.evaluation import encode
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.models.joint import JointEmbedding

@@ -15,9 +15,8 @@ from specs import change
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import rank_positives, retrieval_ranks

@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
 from vsepp.evaluation import protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows

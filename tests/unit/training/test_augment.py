@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import SizeAugmentationSpec
-from vsepp.data.tokens import END, PAD, SPECIAL, START, Tokens
-from vsepp.data.vocabulary import MASK, Vocabulary
-from vsepp.data.wordpieces import SPECIAL_PIECES
+from vsepp.data.captions import END, MASK, PAD, SPECIAL, SPECIAL_PIECES, START, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images
 from vsepp.models.sets import ImageBatch

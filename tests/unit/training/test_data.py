@@ -7,8 +7,8 @@ from closeness import assert_near
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import Component
+from vsepp.data.captions import Tokens
 from vsepp.data.tables import read_tables
-from vsepp.data.tokens import Tokens
 from vsepp.features.frozen import extract_features
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding

@@ -14,8 +14,7 @@ from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.metrics import retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks

@@ -14,8 +14,7 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import Component, EvaluationSpec, SizeAugmentationSpec, from_dict, to_dict
-from vsepp.data.tokens import Tokens
-from vsepp.data.vocabulary import Vocabulary
+from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.run import evaluate_run
 from vsepp.features.images import Features, open_eval_images

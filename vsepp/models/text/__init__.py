@@ -7,7 +7,7 @@ A module has
   `(n, longest)` from `<start>` to `<end>`, and `lengths`, int64 `(n,)` on the CPU, to ψ(c; θ_ψ), `(n, dim)`. Its weights
   may have any names;
 - `GIVES_SETS = True`, if it gives the states of all tokens, `(n, longest, dim)`, which the run's `caption_pooling` pools;
-- `TOKENS`, the kind of `vsepp.data.tokens.Tokens` that the encoder takes, if not `words`. Where it has an option `weights` and this is
+- `TOKENS`, the kind of `vsepp.data.captions.Tokens` that the encoder takes, if not `words`. Where it has an option `weights` and this is
   `random`, it takes words;
 - `TextEncoder.start(file)`, if a training can start from weights that are not drawn: reads these weights. `file` is the raw file where
   `weights` is `file/<name>`, else `None`. A trained model is loaded without `start`;

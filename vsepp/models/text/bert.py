@@ -18,7 +18,7 @@ from torch import nn
 from vsepp.base.declared import Count, Fraction
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest
-from vsepp.data.wordpieces import minilm_file
+from vsepp.data.captions import minilm_file
 from vsepp.models import weights
 from vsepp.models.sets import padding_of
 from vsepp.models.transformer import EPSILON, Layer, initialise

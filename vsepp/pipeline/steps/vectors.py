@@ -10,9 +10,9 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 def run(spec: VectorsSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Compute vectors of all captions, for losses that compare them."""
-    from vsepp.data.vectors import make_vectors
+    from vsepp.features.captions import make_vectors
 
-    return make_vectors(spec, inputs["captions"].parent, out)
+    return make_vectors(spec, inputs, out)
 
 
 STEP = Step(
@@ -21,8 +21,8 @@ STEP = Step(
     run,
     phase="features",
     folder="results/{preset}/features/{name}",
-    modules=lambda spec: ["vsepp.data.vectors"],
+    modules=lambda spec: ["vsepp.features.captions"],
     name=lambda spec, label: f"{label}-captions-{spec.encoder}",
-    reads={"captions": "captions.parquet"},
+    reads={"captions": "captions.parquet", "tokens": "", "caption_states": ""},
     files=lambda spec: ["vectors.npz"],
 )

