@@ -556,6 +556,11 @@ class RunSpec(TrainingKeys):
         return self.rc_features if self.trainset == "RC" else "features"
 
     @property
+    def runs_encoder(self) -> bool:
+        """Whether a training step runs the encoder, over crops of stored images."""
+        return self.reads in ("inline", "live")
+
+    @property
     def grid(self) -> bool:
         """Whether an image is the cells of the encoder's last map: of a crop, pooled inside the model."""
         return self.model.image_pooling is not None and self.trainset in ("1C", "RC")

@@ -175,11 +175,11 @@ class _Planner:
         if published is None:
             # Few trainings read it, but every model of this encoder belongs to it.
             inputs["encoder"] = self._encoder(spec.encoder)
-            store = self._store(inputs["corpus"], spec.train_store) if spec.reads != "features" else None
-            if store and spec.reads == "tape":
+            if spec.reads == "tape":
+                store = self._store(inputs["corpus"], spec.train_store)
                 inputs["tape"] = self._tape(inputs["corpus"], store, inputs["encoder"], spec)
-            elif store:
-                inputs["train_store"] = store
+            elif spec.runs_encoder:
+                inputs["train_store"] = self._store(inputs["corpus"], spec.train_store)
         return inputs
 
     def _loss_inputs(self, spec: RunSpec, read: Mapping[str, Artefact]) -> dict[str, Artefact]:

@@ -23,8 +23,7 @@ def run(spec: RunSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
 def components(spec: RunSpec) -> Sequence[tuple[str, str]]:
     """Components of the model and of its training, and the encoder where it runs inside the training."""
-    runs_encoder = spec.reads in ("inline", "live")
-    return [*spec.components, *([spec.encoder.component] if runs_encoder else [])]
+    return [*spec.components, *([spec.encoder.component] if spec.runs_encoder else [])]
 
 
 STEP = Step(
@@ -41,6 +40,6 @@ STEP = Step(
     sometimes=["loss.safetensors"],
     seed=lambda spec: spec.init_seed,
     threads="preset",
-    gpu=lambda spec: "part" if spec.reads in ("features", "tape") else "whole",
+    gpu=lambda spec: "whole" if spec.runs_encoder else "part",
     resumes=True,
 )
