@@ -30,7 +30,7 @@ from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, requir
 from vsepp.base.progress import track
 from vsepp.base.publish import beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
-from vsepp.data.captions import Tokens, Vocabulary
+from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
 from vsepp.evaluation import protocols
@@ -40,7 +40,6 @@ from vsepp.evaluation.encode import (
     embed_captions,
     embed_images,
     evaluation_mode,
-    warn_of_another_tokenizer,
 )
 from vsepp.evaluation.scores import best_of_blocks
 from vsepp.features.frozen import features_of
@@ -274,7 +273,11 @@ def load(
     require_files(folder)
     run = spec_of(folder)
     vocabulary = Vocabulary.read(folder)
-    warn_of_another_tokenizer(vocabulary, folder)
+    if vocabulary.tokenizer != (here := TOKENIZERS[vocabulary.kind]):
+        log.warning(
+            "%s: its words were split by %r, captions are split by %r here",
+            folder / VOCABULARY_FILE, vocabulary.tokenizer, here,
+        )  # fmt: skip
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     place = encoder_of(run, folder, None if encoder is None else Path(encoder))

@@ -13,7 +13,9 @@ from processes import python
 
 import vsepp
 from vsepp.apps.cli import main
+from vsepp.base.declared import WORDS
 from vsepp.base.manifest import require_intact
+from vsepp.data.captions import TOKENIZERS
 from vsepp.shipped import model_folder, shipped_models
 
 CAPTIONS = ["a bowl of fruit", "a man in a suit smiles", "two dogs on the grass"]
@@ -92,3 +94,10 @@ def test_its_recalls_are_those_of_its_card(model):
     on_card = [float(cell.split()[0]) for cell in row.strip("| ").split(" | ")[2:8]]
     found = [metrics.i2t.r1, metrics.i2t.r5, metrics.i2t.r10, metrics.t2i.r1, metrics.t2i.r5, metrics.t2i.r10]
     assert np.abs(np.subtract(found, on_card)).max() <= 0.3  # weights in 16 bits, features in fp32
+
+
+def test_words_that_were_split_in_another_way_are_warned_of(monkeypatch, caplog):
+    monkeypatch.setitem(TOKENIZERS, WORDS, "another way")
+    vsepp.load("flickr8k", device="cpu")
+    (warning,) = caplog.messages
+    assert "vocabulary.json" in warning and "another way" in warning

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
+from vsepp.data.captions import Tokens
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.scores import ranges
 from vsepp.features.captions import CaptionStates
@@ -23,8 +21,6 @@ from vsepp.models.precision import products_in
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
-
-log = logging.getLogger("vsepp")
 
 BATCH = 128
 """Number of images or captions that are embedded at a time."""
@@ -61,8 +57,8 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
     """
     image_rows = np.flatnonzero(np.asarray(images["split"]) == split)[:limit]
     if not len(image_rows):
-        found = ", ".join(dict.fromkeys(images["split"]))
-        raise VseppError(f"split {split!r} has no images in this corpus; it has {found}")
+        splits = ", ".join(dict.fromkeys(images["split"]))
+        raise VseppError(f"split {split!r} has no images in this corpus; it has {splits}")
     owners = np.asarray(captions["image_index"]).astype(np.int64)
     caption_rows = np.flatnonzero(np.isin(owners, image_rows))
     return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
@@ -89,6 +85,7 @@ def encode_split(
         Rows of the split.
     device
         Where the model is.
+
     Returns
     -------
     Embeddings
@@ -131,19 +128,8 @@ def embed_captions(
     out = np.empty((len(rows), model.spec.joint_dim), np.float32)
     # Captions of similar length together, so that a batch has few different lengths.
     by_length = np.argsort(captions.lengths[rows], kind="stable")
-    for some in ranges(len(rows), BATCH):
-        part = by_length[some]
+    for batch in ranges(len(rows), BATCH):
+        part = by_length[batch]
         values, lengths = map(torch.from_numpy, captions.eval(rows[part]))
         out[part] = model.embed_captions(values.to(device), lengths).float().cpu().numpy()
     return out
-
-
-def warn_of_another_tokenizer(vocabulary: Vocabulary, folder: Path) -> None:
-    """Warn where the words of a run's vocabulary were split in another way than captions are split here."""
-    if vocabulary.tokenizer != TOKENIZERS[vocabulary.kind]:
-        log.warning(
-            "%s: its words were split by %r, captions are split by %r here",
-            folder / VOCABULARY_FILE,
-            vocabulary.tokenizer,
-            TOKENIZERS[vocabulary.kind],
-        )
