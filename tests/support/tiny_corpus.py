@@ -5,6 +5,7 @@ And how to train on it: here, cut short, or in a process that is to be killed.
 
 import csv
 import dataclasses
+import json
 import resource
 import signal
 from pathlib import Path
@@ -17,7 +18,7 @@ from safetensors.torch import load_file
 from specs import change
 
 from vsepp.base.placement import Placing
-from vsepp.base.spec import CropSpec, RunSpec, from_json
+from vsepp.base.spec import CropSpec, RunSpec, from_dict
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
 from vsepp.features.captions import tfidf_vectors
@@ -135,7 +136,7 @@ def train_alone(spec, corpus, out, state, largest_file=None):
     if largest_file is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
-    run = from_json(RunSpec, spec)
+    run = from_dict(RunSpec, json.loads(spec))
     train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
 
 

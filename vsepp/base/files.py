@@ -1,7 +1,7 @@
 """The boundary to files: any error on reading a file becomes one sentence with its name; a file is written whole or not at all.
 
 `reading` is the guard of every reader. A user's file is also opened only if it is a regular file of a plausible size, and parsed
-strictly (`bytes_of`, `text_of`, `json_of`); files that vsepp wrote itself are known by the digests of their manifest.
+strictly (`bytes_of`, `text_of`, `read_json`, `yaml_of`); files that vsepp wrote itself are known by the digests of their manifest.
 """
 
 from __future__ import annotations
@@ -165,7 +165,12 @@ def utf8(data: bytes, where: str) -> str:
         return data.decode("utf-8-sig")
 
 
-def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] | None = None) -> Any:
+def json_of(
+    text: str,
+    where: str,
+    object_hook: Callable[[dict[str, Any]], Any] | None = None,
+    expected: str = "valid JSON: fetch or make the file again",
+) -> Any:
     """The value of a JSON text.
 
     Parameters
@@ -176,6 +181,8 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
         What messages call it.
     object_hook
         Changes each object as soon as it is read.
+    expected
+        As of `reading`.
 
     Raises
     ------
@@ -191,7 +198,7 @@ def json_of(text: str, where: str, object_hook: Callable[[dict[str, Any]], Any] 
             raise VseppError(f"{where}: not valid JSON: the key {shortly(repeated)} is there twice; keep one")
         return values if object_hook is None else object_hook(values)
 
-    with reading(where, "valid JSON: fetch or make the file again"):
+    with reading(where, expected):
         return json.loads(text, object_pairs_hook=unique)
 
 
@@ -229,16 +236,9 @@ def yaml_of(text: str, where: str) -> Any:
             raise VseppError(f"not valid YAML: {error.problem or error.context}{place}") from error
 
 
-def own_json(path: Path, expected: str) -> Any:
-    """The value of a JSON file that vsepp wrote.
-
-    Raises
-    ------
-    VseppError
-        If it is missing or damaged.
-    """
-    with reading(path, expected):
-        return json.loads(path.read_text(encoding="utf-8"))
+def read_json(path: Path, expected: str) -> Any:
+    """The value of a JSON file; errors as in `text_of` and `json_of`, with what is expected."""
+    return json_of(text_of(path, expected), str(path), expected=expected)
 
 
 def output_folder(folder: Path) -> Path:

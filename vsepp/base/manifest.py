@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import FileCache, json_of, path_digest, require_file, text_of, value_digest, write_text
+from vsepp.base.files import FileCache, path_digest, read_json, require_file, value_digest, write_text
 from vsepp.base.progress import cpu_seconds, peak_memory
 
 log = logging.getLogger("vsepp")
@@ -124,7 +124,7 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
         raise VseppError(f"{path}: missing, so {artefact} has no provenance; run its step again")
     manifest: dict[str, Any] = {}
     with suppress(VseppError):
-        manifest = json_of(text_of(path, "a manifest"), str(path))
+        manifest = read_json(path, "a manifest")
     if not is_intact(manifest):
         raise VseppError(
             f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
@@ -209,7 +209,7 @@ def sidecar_path(path: Path) -> Path:
 def read_sidecar(path: Path) -> dict[str, Any] | None:
     """Manifest of a single file, or `None` if there is none or the file was written to since."""
     try:
-        noted = json_of(text_of(sidecar_path(path), "a manifest"), str(path))
+        noted = read_json(sidecar_path(path), "a manifest")
         status = path.stat()
     except (OSError, VseppError):
         return None

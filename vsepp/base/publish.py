@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import partial_path, remove, text_of, value_digest
+from vsepp.base.files import partial_path, read_json, remove, value_digest
 from vsepp.base.manifest import MANIFEST, artefact_digest, differing, read_manifest
-from vsepp.base.spec import RunSpec, from_json
+from vsepp.base.spec import RunSpec, from_dict
 
 log = logging.getLogger("vsepp")
 CONFIG = "config.json"
@@ -70,8 +70,8 @@ def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -
         if name == present or not name.with_suffix("").is_dir():
             continue
         try:
-            theirs = json.loads(name.read_text(encoding="utf-8"))
-        except (ValueError, FileNotFoundError):
+            theirs = read_json(name, "what a step computes")
+        except VseppError:
             continue  # killed while it was written, or finished meanwhile by another process
         if theirs["output"] == output.name:
             differences = [
@@ -140,7 +140,8 @@ def spec_of(folder: Path) -> RunSpec:
     """
     if not (folder / CONFIG).is_file():
         raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
-    return from_json(RunSpec, text_of(folder / CONFIG, "JSON of a RunSpec"), f"{folder / CONFIG}: ")
+    values = read_json(folder / CONFIG, "the spec of a run; train it again")
+    return from_dict(RunSpec, values, f"{folder / CONFIG}: ")
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:

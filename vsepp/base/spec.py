@@ -34,7 +34,6 @@ from vsepp.base.declared import (
     mistakes_of,
 )
 from vsepp.base.errors import VseppError, first_of
-from vsepp.base.files import json_of
 
 S = TypeVar("S")
 Mode = Literal["eval", "legacy-master", "legacy-python3"]
@@ -65,10 +64,6 @@ class Component:
     @model_serializer
     def _as_json(self) -> dict[str, Any]:
         return {"name": self.name, **self.options}
-
-
-LINEAR, ADAM = Component("linear"), Component("adam")
-"""Image head and optimiser where a spec names none."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -441,7 +436,7 @@ class ModelSpec:
     """Absolute values of both embeddings. Text: only Order0. Code: only Order0."""
     similarity: Component
     """A module of vsepp.models.similarity, with its options."""
-    image_head: Component = LINEAR
+    image_head: Component = Component("linear")
     """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
     (Eq. 1). Code: the same."""
     image_pooling: Component | None = None
@@ -481,7 +476,7 @@ class TrainingKeys:
     """The frozen run whose best snapshot this run starts from; null keeps the encoder frozen."""
     loss: Component
     """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
-    optimiser: Component = ADAM
+    optimiser: Component = Component("adam")
     """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
     weight decay 1e-4, with BiGRU on regions .01."""
     legacy_steps: Count
@@ -629,8 +624,3 @@ def from_dict(kind: type[S], values: Mapping[str, Any], where: str = "") -> S:
             [f"{'.'.join([kind.__name__, *([key] if key else [])])}: {what}" for key, what in mistakes]
         )
         raise VseppError(f"{where}{listed}") from error
-
-
-def from_json(kind: type[S], text: str, where: str = "") -> S:
-    """Read a spec from JSON; errors as in `from_dict`, and on what is no JSON."""
-    return from_dict(kind, json_of(text, f"{where}{kind.__name__}"), where)

@@ -330,7 +330,7 @@ def _refuse(problems: Sequence[str], state: Path, *, kept: bool) -> None:
 def _read_done(path: Path) -> dict[int, ChunkResult]:
     """Results of the finished chunks; an incomplete last line is dropped from the file."""
     done: dict[int, ChunkResult] = {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
         with suppress(ValueError, TypeError):
             result = ChunkResult(**json.loads(line))
             done[result.number] = result

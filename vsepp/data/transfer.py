@@ -60,7 +60,7 @@ class Partial:
         """The mirror that the bytes come from, and the ETag or date by which it identifies their file; `None` if unknown."""
         try:
             url, validator = json.loads(self._note.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError):
             return None, None
         return url, validator
 

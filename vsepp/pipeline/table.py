@@ -17,7 +17,7 @@ from typing import Any
 
 from vsepp.base.devices import visible_gpus
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import is_there, json_of, reading, text_of, value_digest, write_text
+from vsepp.base.files import is_there, read_json, reading, value_digest, write_text
 from vsepp.base.manifest import MANIFEST
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.evaluation.metrics import FOLDS
@@ -214,7 +214,7 @@ def read_table(path: Path) -> Table:
         If the file is missing or damaged.
     """
     expected = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
-    written = json_of(text_of(path, expected), str(path))
+    written = read_json(path, expected)
     with reading(path, expected):
         if value_digest(written)[:16] != path.stem:
             raise VseppError(f"is not as it was written; expected {expected}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vsepp.base.files import read_json
 from vsepp.base.manifest import require_intact
 from vsepp.reporting import filters
 from vsepp.reporting.entries import TASKS
@@ -72,8 +72,9 @@ def empty_panel(axis: Axes, why: str) -> None:
 
 def read_data(material: Material) -> Any:
     """What a step computed for a figure."""
-    require_intact(Path(material.folder), "data.json")
-    return json.loads((Path(material.folder) / "data.json").read_text(encoding="utf-8"))
+    path = Path(material.folder) / "data.json"
+    require_intact(path.parent, path.name)
+    return read_json(path, "what its step computed for a figure")
 
 
 def legend(figure: Figure, axis: Axes) -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.errors import VseppError, as_started
-from vsepp.base.files import csv_text, reading, value_digest, write_arrays, write_text
+from vsepp.base.files import csv_text, read_json, reading, value_digest, write_arrays, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     SEAL,
@@ -103,7 +103,7 @@ def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
         where=str(evaluation),
         evaluated=evaluated,
         trained=manifest,
-        metrics=json.loads((evaluation / METRICS_FILE).read_text(encoding="utf-8")),
+        metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
         history=history,
         arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
     )

@@ -15,11 +15,11 @@ import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import csv_text, own_json, write_text
+from vsepp.base.files import csv_text, write_text
 from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
-from vsepp.base.publish import publish
-from vsepp.base.spec import RunSpec, ScheduleSpec, from_dict, to_json
+from vsepp.base.publish import publish, spec_of
+from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
 from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
@@ -148,8 +148,7 @@ def _continue_loss(training: Training, folders: Mapping[str, Path]) -> None:
     """Give a fine-tuned run's loss the state that it had in the run that this run starts from, if that run had the same loss."""
     if not training.run.finetuned or not (path := folders["init_from"] / LOSS_FILE).is_file():
         return
-    spec = folders["init_from"] / SPEC_FILE
-    start = from_dict(RunSpec, own_json(spec, "the spec of a run; train it again"), f"{spec}: ")
+    start = spec_of(folders["init_from"])
     if start.loss.name == training.run.loss.name:
         weights.put(training.loss.state, weights.read(path), path, f"loss {start.loss.name!r}")
 

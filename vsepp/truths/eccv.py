@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import json_of, reading, shortly, text_of
+from vsepp.base.files import read_json, reading, shortly
 from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, Truth
 
@@ -52,7 +52,7 @@ def _pairs(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Ids of queries and of their positives, `(n,)` each."""
     expected = "a JSON object of each query's id → the ids of its positives"
     with reading(path, expected):
-        listed = json_of(text_of(path, expected), str(path))
+        listed = read_json(path, expected)
         whole = isinstance(listed, dict) and all(
             query.isdecimal() and isinstance(items, list) and all(type(item) is int for item in items)
             for query, items in listed.items()

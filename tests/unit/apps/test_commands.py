@@ -13,7 +13,7 @@ from vsepp.apps.cli import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import read_manifest, write_manifest
-from vsepp.base.spec import RunSpec, VocabularySpec, from_json
+from vsepp.base.spec import RunSpec, VocabularySpec, from_dict
 from vsepp.pipeline.making import make
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
@@ -135,7 +135,7 @@ def test_options_that_make_no_plan_are_refused(arguments, said):
 
 
 def test_show_prints_the_spec_that_train_reads_or_every_value_with_its_origin(capsys):
-    spec = from_json(RunSpec, printed(capsys, "show", "flickr-vsepp-rc", "--json"))
+    spec = from_dict(RunSpec, json.loads(printed(capsys, "show", "flickr-vsepp-rc", "--json")))
     assert spec == plan().models["flickr-vsepp-rc"].spec
     shown = printed(capsys, "show", "coco-order0-10c-rv", "--preset", "paper", "--fidelity", "code")
     heads, *lines, _, note = shown.splitlines()

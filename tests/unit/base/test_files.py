@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from vsepp.base.files import whole_file, write_text
+from vsepp.base.errors import VseppError
+from vsepp.base.files import read_json, whole_file, write_text
 
 WRITER = """
 import sys
@@ -60,3 +61,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_the_file(
     at_work.kill()
     at_work.wait()
     assert len(left) == 2 and left[0].endswith(f".{at_work.pid}.part") and left[1] == "file"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, b"", b'{"dim": 3', b"\xff\xfe", b"[" * 100_000],
+    ids=["none", "empty", "cut", "bytes", "deep"],
+)
+def test_a_json_file_that_is_damaged_or_missing_is_an_error_that_names_the_file_and_what_it_should_be(
+    tmp_path, content
+):
+    path = tmp_path / "config.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(VseppError) as caught:
+        read_json(path, "the spec of a run; train it again")
+    assert str(caught.value).startswith(f"{path}: ")

@@ -12,7 +12,6 @@ from vsepp.base.spec import (
     RunSpec,
     ScenesSpec,
     from_dict,
-    from_json,
     to_dict,
     to_json,
 )
@@ -36,7 +35,7 @@ def test_json_is_canonical_and_leaves_out_what_equals_its_default():
 @pytest.mark.parametrize("overrides", [{}, {"preset": "flickr8k"}, {"preset": "paper", "fidelity": "code"}])
 def test_every_spec_of_a_plan_survives_its_json_and_equals_what_a_manifest_holds(overrides):
     for artefact in plan(**overrides).table.values():
-        assert from_json(type(artefact.spec), to_json(artefact.spec)) == artefact.spec
+        assert from_dict(type(artefact.spec), to_dict(artefact.spec)) == artefact.spec
         assert json.loads(to_json(artefact.spec)) == to_dict(artefact.spec)
 
 
@@ -46,7 +45,6 @@ DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "RunSpec: not valid JSON"),
         ("[1]", r"^RunSpec: got \[1\]; "),
         (
             '{"colour": 1}',
@@ -61,7 +59,7 @@ DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
 )
 def test_what_is_no_spec_is_refused(text, said):
     with pytest.raises(VseppError, match=said):
-        from_json(RunSpec, text)
+        from_dict(RunSpec, json.loads(text))
 
 
 @pytest.mark.parametrize(

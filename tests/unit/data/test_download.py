@@ -232,9 +232,10 @@ class TestResume:
         assert len(list(tmp_path.glob("*.bad-*"))) == 1
         assert (tmp_path / "photographs.bin").read_bytes() == content
 
-    def test_bytes_without_a_note_of_their_origin_are_not_used(self, begun, tmp_path, content):
+    @pytest.mark.parametrize("damaged", ['{"url": ', "7"])
+    def test_bytes_without_a_note_of_their_origin_are_not_used(self, begun, tmp_path, damaged):
         (note,) = [path for path in left_over(tmp_path) if path.name == "origin.json"]
-        note.write_text('{"url": ')
+        note.write_text(damaged)
         get(source(begun), tmp_path)
         assert [request.range for request in begun.requests] == [None]
 

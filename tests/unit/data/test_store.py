@@ -202,7 +202,7 @@ def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_p
     before = done.read_text().splitlines()
     assert 3 <= len(before) < 18
     # A line cut short by the kill must not count.
-    done.write_text("\n".join([*before, '{"number": 17, "ups']))
+    done.write_bytes("\n".join([*before, '{"number": 17, "ups']).encode() + b"\xff")
     # The first chunk was finished: without its photographs the rest must still work.
     first = json.loads(before[0])["number"]
     for i in (2 * first, 2 * first + 1):

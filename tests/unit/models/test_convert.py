@@ -21,7 +21,7 @@ from torch import nn
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest
-from vsepp.base.spec import Component, CropSpec, RunSpec, from_json, to_json
+from vsepp.base.spec import Component, CropSpec, RunSpec, from_dict, to_json
 from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
@@ -238,7 +238,7 @@ def test_files_facts_and_manifest_of_the_command(tmp_path, words):
     facts = manifest["facts"]
     assert (facts["epoch"], facts["best_rsum"], facts["Eiters"], facts["words"]) == (27, 401.5, 12345, 7)
     assert facts["opt"] == flags
-    assert from_json(RunSpec, (out / "config.json").read_text()) == FROZEN
+    assert from_dict(RunSpec, json.loads((out / "config.json").read_text())) == FROZEN
     read = Vocabulary.read(out)
     assert read.words == tuple(WORDS)
     assert (read.counts, read.splits, read.captions) == ({}, (), 0)

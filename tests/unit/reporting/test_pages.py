@@ -122,7 +122,7 @@ def row_of(text, start):
 
 
 def test_a_spec_survives_json_and_names_what_it_reads(full):
-    assert specs.from_json(ReportSpec, specs.to_json(full)) == full
+    assert specs.from_dict(ReportSpec, specs.to_dict(full)) == full
     assert [role for role in full.inputs if "vse0/seed-0" in role] == [
         "evaluation/vse0/seed-0",
         "history/vse0/seed-0",

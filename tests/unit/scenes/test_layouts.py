@@ -7,7 +7,7 @@ from pycocotools.coco import COCO
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import path_digest
-from vsepp.base.spec import ScenesSpec, from_json, to_dict
+from vsepp.base.spec import ScenesSpec, from_dict, to_dict
 from vsepp.scenes.layouts import generate
 
 IMAGES = {
@@ -107,4 +107,4 @@ def test_splits_that_a_layout_does_not_know_are_refused(tmp_path, scenes_spec):
 def test_impossible_settings_are_refused(scenes_spec, wrong, message):
     spec = to_dict(scenes_spec)
     with pytest.raises(VseppError, match=message):
-        from_json(ScenesSpec, json.dumps(spec | {"settings": spec["settings"] | wrong}))
+        from_dict(ScenesSpec, spec | {"settings": spec["settings"] | wrong})

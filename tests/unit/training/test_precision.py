@@ -10,7 +10,7 @@ from tiny_corpus import assert_same_results, history, run_in, weights
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.base.placement import Placing
-from vsepp.base.spec import RunSpec, from_json, to_json
+from vsepp.base.spec import RunSpec, from_dict, to_dict
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise
 from vsepp.models.precision import fp32_products_in
@@ -35,7 +35,7 @@ def test_a_run_in_bf16_learns_like_one_in_fp32_and_keeps_its_weights_in_fp32(cor
 def test_on_a_cpu_a_run_in_tf32_is_one_in_fp32_to_the_last_bit(corpus, tmp_path):
     data = tiny.data_of(tiny.FROZEN, corpus)
     single, _ = run_in(tmp_path / "fp32", tiny.FROZEN, data)
-    run = from_json(RunSpec, to_json(tiny.change(tiny.FROZEN, precision="tf32")))
+    run = from_dict(RunSpec, to_dict(tiny.change(tiny.FROZEN, precision="tf32")))
     assert run.precision == "tf32"
     assert_same_results(single, run_in(tmp_path / "tf32", run, data)[0])
 
