@@ -22,8 +22,8 @@ from vsepp.data.store import WholeImages
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
-Images = Placed | WholeImages
-"""Stored images: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
+StoredImages = Placed | WholeImages
+"""Images of a store: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
 ratio kept."""
 
 REGIONS = 10
@@ -34,13 +34,13 @@ SCALE = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
 
-# Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
+# StoredImages resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
 # launches and uploads.
 _RESIZED_AT_ONCE = {"cpu": 16}
 _RESIZED_ELSEWHERE = 256
 
 
-def place_images(images: Images, placing: Placing) -> Images:
+def place_images(images: StoredImages, placing: Placing) -> StoredImages:
     """Bring stored images to the device, or leave them in their files; see `vsepp.base.placement.place`."""
     pixels = images.pixels if isinstance(images, WholeImages) else images
     assert not isinstance(pixels, torch.Tensor)  # in their files
@@ -48,13 +48,13 @@ def place_images(images: Images, placing: Placing) -> Images:
     return replace(images, pixels=placed) if isinstance(images, WholeImages) else placed
 
 
-def place_of_images(images: Images) -> str:
+def place_of_images(images: StoredImages) -> str:
     """`device` or `mapped`, for a manifest."""
     return place_of(images.pixels if isinstance(images, WholeImages) else images)
 
 
-def sizes_of(images: Images, rows: np.ndarray) -> np.ndarray:
-    """Height and width of some stored images: int64 `(n, 2)`."""
+def sizes_of(images: StoredImages, rows: np.ndarray) -> np.ndarray:
+    """Height and width of stored images at rows `(n,)`: int64 `(n, 2)`."""
     if isinstance(images, WholeImages):
         return images.sizes[rows]
     return np.full((len(rows), 2), images.shape[1], np.int64)
@@ -142,9 +142,9 @@ def crop_boxes(
     # Uniform on 0 ... room, both included.
     shares = np.stack([uniform(keys, CROP_TOP), uniform(keys, CROP_LEFT)], axis=1)
     if crop.random == "resized_crop":
-        shapes, drawn = _resized_shapes(keys, sizes)
+        shapes, random = _resized_shapes(keys, sizes)
         room = sizes - shapes
-        starts = np.where(drawn[:, None], (shares * (room + 1)).astype(np.int64), room // 2)
+        starts = np.where(random[:, None], (shares * (room + 1)).astype(np.int64), room // 2)
     else:
         shapes = np.full_like(sizes, crop.size)
         starts = (shares * (room + 1)).astype(np.int64)
@@ -176,9 +176,9 @@ class CaptionCrops:
         )
 
     def of(
-        self, epoch: int, caption_rows: np.ndarray, images: Images
+        self, epoch: int, caption_rows: np.ndarray, images: StoredImages
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
+        """StoredImages int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
         rows = self.image_rows[caption_rows]
         ids = self.caption_ids[caption_rows]
         return rows, *crop_boxes(ids, self.draw, epoch, self.crop, sizes_of(images, rows))
@@ -194,27 +194,27 @@ def _room(crop: CropSpec, sizes: np.ndarray) -> np.ndarray:
 
 
 def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Heights and widths of `RandomResizedCrop`, int64 `(n, 2)`, and whether they were drawn, `(n,)`.
+    """Heights and widths of `RandomResizedCrop`, int64 `(n, 2)`, and which are random, `(n,)`.
 
     The first of ten attempts that fits, else the largest crop at the centre with an aspect in the drawn range.
     """
-    draws = np.stack([uniform(keys, number) for number in CROP_SHAPES]).reshape(ATTEMPTS, 2, -1)
-    area = sizes.prod(axis=1) * (SCALE[0] + draws[:, 0] * (SCALE[1] - SCALE[0]))
-    aspect = np.exp(np.log(ASPECT[0]) + draws[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
-    shapes = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], axis=-1)).astype(np.int64)
-    fits = ((shapes > 0) & (shapes <= sizes)).all(axis=2)
-    chosen = shapes[fits.argmax(axis=0), np.arange(len(keys))]
+    uniforms = np.stack([uniform(keys, number) for number in CROP_SHAPES]).reshape(ATTEMPTS, 2, -1)
+    area = sizes.prod(axis=1) * (SCALE[0] + uniforms[:, 0] * (SCALE[1] - SCALE[0]))
+    aspect = np.exp(np.log(ASPECT[0]) + uniforms[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
+    attempts = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], axis=-1)).astype(np.int64)
+    fits = ((attempts > 0) & (attempts <= sizes)).all(axis=2)
+    first = attempts[fits.argmax(axis=0), np.arange(len(keys))]
     height, width = sizes.T
     largest = np.stack(
         [np.minimum(height, np.rint(width / ASPECT[0])), np.minimum(width, np.rint(height * ASPECT[1]))],
         axis=1,
     )
-    drawn = fits.any(axis=0)
-    return np.where(drawn[:, None], chosen, largest.astype(np.int64)), drawn
+    random = fits.any(axis=0)
+    return np.where(random[:, None], first, largest.astype(np.int64)), random
 
 
 def gather_crops(
-    images: Images, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+    images: StoredImages, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
 ) -> torch.Tensor:
     """Cut crops out of stored images.
 
@@ -253,7 +253,7 @@ def gather_crops(
     return torch.cat(resized)
 
 
-def _cut(images: Images, rows: np.ndarray, boxes: np.ndarray, device: torch.device) -> torch.Tensor:
+def _cut(images: StoredImages, rows: np.ndarray, boxes: np.ndarray, device: torch.device) -> torch.Tensor:
     """The boxes of images at the top left of uint8 `(n, height, width, 3)`, as large as the largest box; pixels beyond a box are unset."""
     height, width = boxes[:, 2:].max(axis=0).tolist()
     crops = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, device=device)
@@ -264,40 +264,52 @@ def _cut(images: Images, rows: np.ndarray, boxes: np.ndarray, device: torch.devi
 
 
 def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> torch.Tensor:
-    """Resize a box of every image `(n, height, width, 3)` to `(n, size, size, 3)`, one axis after the other."""
+    """Resize a box of every image `(n, height, width, 3)` to `(n, size, size, 3)`: first its lines, then its columns."""
     _, height, width, _ = images.shape
-    source, weights = _taps(boxes[:, 0], boxes[:, 2], size, height)
-    columns = _combine(images, source, weights).transpose(1, 2)
-    source, weights = _taps(boxes[:, 1], boxes[:, 3], size, width)
-    source[flips], weights[flips] = source[flips][:, ::-1], weights[flips][:, ::-1]
-    pixels = _combine(columns, source, weights).transpose(1, 2)
+    lines, weights = _filter(boxes[:, 0], boxes[:, 2], size, height)
+    columns = _weighted_lines(images, lines, weights).transpose(1, 2)
+    lines, weights = _filter(boxes[:, 1], boxes[:, 3], size, width)
+    lines[flips], weights[flips] = lines[flips][:, ::-1], weights[flips][:, ::-1]
+    pixels = _weighted_lines(columns, lines, weights).transpose(1, 2)
     return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()
 
 
-def _taps(start: np.ndarray, extent: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Source pixels of each resized pixel and their weights, both `(n, size, taps)`; weights sum to 1.
+def _filter(start: np.ndarray, extent: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lines that each resized line is the weighted sum of: int64 `(n, size, k)`, and their weights float32, which sum to 1.
 
-    A triangle filter as wide as the reduction, as in PIL's `BILINEAR` and torch's `antialias=True`; pixels outside the box
-    do not count.
+    Weights fall linearly with the distance between a line's middle and that of the resized one, to 0 as far away as a resized
+    line is wide, as in PIL's `BILINEAR` and torch's `antialias=True`; lines outside the box have none. Four lines become two:
+
+        line            0     1     2     3        each resized line is 2 wide
+        middle         0.5   1.5   2.5   3.5       middles of the resized ones are at 1 and 3
+        distance to 1  0.5   0.5   1.5   2.5
+        1 − d / 2      .75   .75   .25    0        divided by their sum, 1.75
+
+    Parameters
+    ----------
+    start, extent
+        int64 `(n,)`, first line and number of lines of each image's box.
+    size, side
+        Lines of a resized image, and of an image.
     """
-    scale = (extent / size)[:, None, None]
+    width = (extent / size)[:, None, None]
     start, end = start[:, None, None], (start + extent)[:, None, None]
-    centre = start + (np.arange(size)[:, None] + 0.5) * scale
-    reach = np.maximum(scale, 1.0)
-    source = np.floor(centre - reach).astype(np.int64) + np.arange(int(np.ceil(2 * reach.max())) + 1)
-    weights = np.maximum(1 - np.abs(source + 0.5 - centre) / reach, 0) * ((source >= start) & (source < end))
+    middle = start + (np.arange(size)[:, None] + 0.5) * width
+    reach = np.maximum(width, 1.0)
+    lines = np.floor(middle - reach).astype(np.int64) + np.arange(int(np.ceil(2 * reach.max())) + 1)
+    weights = np.maximum(1 - np.abs(lines + 0.5 - middle) / reach, 0) * ((lines >= start) & (lines < end))
     weights /= weights.sum(axis=2, keepdims=True)
-    return source.clip(0, side - 1), weights.astype(np.float32)
+    return lines.clip(0, side - 1), weights.astype(np.float32)
 
 
-def _combine(images: torch.Tensor, source: np.ndarray, weights: np.ndarray) -> torch.Tensor:
-    """Weighted sums of the lines of every image: `(n, side, width, 3)` to float32 `(n, size, width, 3)`."""
+def _weighted_lines(images: torch.Tensor, lines: np.ndarray, weights: np.ndarray) -> torch.Tensor:
+    """Weighted sums of lines of every image: `(n, side, width, 3)` to float32 `(n, size, width, 3)`."""
     count, side = images.shape[:2]
-    lines = images.flatten(2).flatten(0, 1)
-    flat = upload(source + side * np.arange(count)[:, None, None], images.device)
-    shares = upload(weights, images.device)
-    out = torch.zeros((*source.shape[:2], lines.shape[1]), device=images.device)
-    for tap in range(source.shape[2]):
-        chosen = lines.index_select(0, flat[:, :, tap].flatten()).view(out.shape)
-        out.addcmul_(chosen.float(), shares[:, :, tap, None])
-    return out.unflatten(2, images.shape[2:])
+    every_line = images.flatten(2).flatten(0, 1)
+    places = upload(lines + side * np.arange(count)[:, None, None], images.device)
+    factors = upload(weights, images.device)
+    sums = torch.zeros((*lines.shape[:2], every_line.shape[1]), device=images.device)
+    for k in range(lines.shape[2]):
+        addend = every_line.index_select(0, places[:, :, k].flatten()).view(sums.shape)
+        sums.addcmul_(addend.float(), factors[:, :, k, None])
+    return sums.unflatten(2, images.shape[2:])

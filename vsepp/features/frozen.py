@@ -27,7 +27,7 @@ from vsepp.data.store import open_store
 from vsepp.features.crops import (
     REGIONS,
     CaptionCrops,
-    Images,
+    StoredImages,
     fixed_boxes,
     gather_crops,
     place_images,
@@ -45,7 +45,7 @@ ENCODE_BATCH = 128
 # with 128 at a time, in an eighth of the memory.
 _LARGE_ON_CPU = 16
 _LARGE_PIXELS = 64
-# Images and captions between two points from which a killed step can continue; multiples of the encoder's batch.
+# StoredImages and captions between two points from which a killed step can continue; multiples of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
 
@@ -65,7 +65,7 @@ def make_features(
 
 
 def extract_features(
-    store: Images,
+    store: StoredImages,
     encoder: ImageEncoder,
     crop: CropSpec,
     out: Path,
@@ -114,7 +114,7 @@ def extract_features(
 
 
 def features_of(
-    store: Images,
+    store: StoredImages,
     encoder: ImageEncoder,
     images: np.ndarray,
     crop: CropSpec,
@@ -166,7 +166,7 @@ def make_tape(
 
 
 def write_tape(
-    store: Images,
+    store: StoredImages,
     encoder: ImageEncoder,
     crops: CaptionCrops,
     caption_rows: np.ndarray,
@@ -223,7 +223,7 @@ def write_tape(
 
 
 def tape_features(
-    store: Images,
+    store: StoredImages,
     encoder: ImageEncoder,
     crops: CaptionCrops,
     epoch: int,
@@ -275,7 +275,7 @@ def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
 
 
 def encode_crops(
-    store: Images,
+    store: StoredImages,
     encoder: ImageEncoder,
     rows: np.ndarray,
     boxes: np.ndarray,
@@ -324,8 +324,8 @@ def encode_crops(
 
 def _open_pass(
     spec: EncoderSpec, store: Path, encoder: Path, placing: Placing, *, grid: bool = False
-) -> tuple[Images, ImageEncoder, dict[str, Any]]:
-    """Images and encoder of a pass over a store, from their folders; and the facts for its manifest."""
+) -> tuple[StoredImages, ImageEncoder, dict[str, Any]]:
+    """StoredImages and encoder of a pass over a store, from their folders; and the facts for its manifest."""
     images = place_images(open_store(store), placing)
     facts = {"data_on": {"image store": place_of_images(images)}}
     return images, load_encoder(spec, encoder, grid=grid), facts

@@ -20,14 +20,12 @@ from vsepp.data.arrays import open_rows
 from vsepp.data.store import open_store
 from vsepp.features.crops import (
     CaptionCrops,
+    StoredImages,
     fixed_boxes,
     gather_crops,
     place_images,
     place_of_images,
     sizes_of,
-)
-from vsepp.features.crops import (
-    Images as StoredImages,
 )
 from vsepp.features.frozen import CAPTIONS, FILE, check_size, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder, encoder_dim, load_encoder
