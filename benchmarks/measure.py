@@ -234,7 +234,7 @@ class Training:
             encoder = load_encoder(run.encoder, artefacts["encoder"])
             encoder = encoder.requires_grad_(run.finetuned).eval()
         torch.manual_seed(run.init_seed)
-        model = JointEmbedding(run.model, self.data.images.dim, self.data.vocabulary_size, encoder)
+        model = JointEmbedding(run.model, self.data.images.dim, len(self.data.vocabulary), encoder)
         loss = training_step.RunLoss.from_run(run, {}, device)
         optimiser = training_step.make_optimiser(run, model.to(device), loss)
         self.training = training_step.Training(run, model, loss, optimiser, device)

@@ -25,7 +25,8 @@ class TrainingData:
 
     images: Images
     captions: TrainingCaptions
-    vocabulary_size: int
+    vocabulary: Vocabulary
+    """What the words of captions are numbered by."""
     pairs: np.ndarray
     """int64 `(n_pairs,)`, the rows of the captions table to train on: each caption with its image."""
     image_rows: np.ndarray
@@ -67,7 +68,7 @@ def load_training_data(run: RunSpec, folders: Mapping[str, Path], placing: Placi
     return TrainingData(
         images=augmented_images(open_images(run, folders, images, captions, placing), run, caption_ids),
         captions=TrainingCaptions(opened, run, caption_ids, vocabulary),
-        vocabulary_size=len(vocabulary),
+        vocabulary=vocabulary,
         pairs=pairs,
         image_rows=np.asarray(captions["image_index"])[pairs].astype(np.int64),
         caption_ids=caption_ids[pairs],

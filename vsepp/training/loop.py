@@ -20,7 +20,6 @@ from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
 from vsepp.base.publish import publish, spec_of
 from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
-from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
 from vsepp.evaluation.ranks import retrieval_ranks
@@ -59,7 +58,7 @@ def train_run(
     with join(placing.device) as group:
         data = load_training_data(run, inputs, placing)
         facts = train(run, data, out, state, placing.device, checkpoint_seconds, group)
-    Vocabulary.read(inputs["tokens"]).write(out)
+    data.vocabulary.write(out)
     return {**facts, "data_on": data.images.data_on}
 
 
@@ -135,7 +134,7 @@ def _first_model(run: RunSpec, data: TrainingData) -> JointEmbedding:
         encoder.requires_grad_(run.finetuned).eval()
     # The weights depend only on this seed, whatever was drawn before.
     torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary), encoder)
     if run.finetuned:
         path = data.folders["init_from"] / MODEL_FILE
         model.load_weights(weights.read(path), path)

@@ -76,7 +76,7 @@ def test_an_encoder_in_the_model_drops_the_cells_that_a_frozen_one_drops(corpus,
         stored, encoder, tiny.FROZEN.crop, tmp_path / "grids", tmp_path / "state", device=tiny.CPU
     )
     torch.manual_seed(0)
-    model = JointEmbedding(live.model, data.images.dim, data.vocabulary_size, encoder).eval()
+    model = JointEmbedding(live.model, data.images.dim, len(data.vocabulary), encoder).eval()
     folders = tiny.artefacts(corpus, "resnet", features=tmp_path / "grids")
     sets = load_training_data(frozen, folders, Placing(tiny.CPU)).images.train(data.pairs[pairs], 1)
     assert 1 <= sets.lengths.min() < sets.lengths.max()

@@ -98,7 +98,7 @@ def steps(run, corpus, group):
     if run.live_encoder:
         encoder = load_encoder(run.encoder, corpus / f"encoder-{run.encoder.name}").requires_grad_().eval()
     torch.manual_seed(run.init_seed)
-    model = double(JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder))
+    model = double(JointEmbedding(run.model, data.images.dim, len(data.vocabulary), encoder))
     loss = RunLoss.from_run(run, own_loss.folders(corpus), tiny.CPU)
     trained = torch.nn.ModuleDict({"model": model, "loss": loss.state.double()})
     training = Training(run, model, loss, make_optimiser(run, model, loss), tiny.CPU, group)

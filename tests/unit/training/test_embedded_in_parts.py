@@ -45,7 +45,7 @@ def stepped(run, corpus, at_once, encoder_trains=False, device=tiny.CPU):
     encoder = None
     if run.live_encoder:
         encoder = load_encoder(run.encoder, data.folders["encoder"], grid=run.grid).train(encoder_trains)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size, encoder).to(device)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary), encoder).to(device)
     run = tiny.change(
         run, schedule__batch_size=13, schedule__clip_norm=1e9, schedule__embedded_at_once=at_once
     )

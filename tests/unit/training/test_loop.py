@@ -47,7 +47,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
     data = tiny.data_of(run, corpus)
     out, _ = run_in(tmp_path, run, data)
     torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary))
     adam = torch.optim.Adam(model.parameters(), lr=0.01, fused=False, foreach=False)
     order = np.random.default_rng((1, run.order_seed, 0)).permutation(len(data.pairs))
     features = np.load(corpus / "features-vgg" / "features.npy")[:, 0]

@@ -139,7 +139,7 @@ def test_a_run_with_a_matcher_goes_on_to_the_same_bits(data, tmp_path, run):
 def trained(run, data, epochs):
     """A model after some epochs, and the matching loss of each step as a mean."""
     torch.manual_seed(0)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary))
     loss, found = RunLoss.from_run(run, {}, tiny.CPU), []
     training = Training(run, model, loss, make_optimiser(run, model, loss), tiny.CPU)
     for epoch in range(epochs):
@@ -176,7 +176,7 @@ def test_any_loss_of_the_embeddings_stands_beside_the_matching_loss(data):
             name: value.clone() for name, value in model.state_dict().items() if name.startswith("matcher.")
         }
     torch.manual_seed(0)
-    first = JointEmbedding(RUN.model, data.images.dim, data.vocabulary_size).state_dict()
+    first = JointEmbedding(RUN.model, data.images.dim, len(data.vocabulary)).state_dict()
     for state in states.values():
         assert not any(
             torch.equal(value, first[name]) for name, value in state.items() if "key.bias" not in name

@@ -52,7 +52,7 @@ def test_its_parameter_is_drawn_under_the_runs_seed_and_clipped_with_the_models(
     found = {}
     for seed in (0, 0, 1):
         torch.manual_seed(seed)
-        model = JointEmbedding(own_loss.RUN.model, data.images.dim, data.vocabulary_size)
+        model = JointEmbedding(own_loss.RUN.model, data.images.dim, len(data.vocabulary))
         loss = RunLoss.from_run(own_loss.RUN, own_loss.folders(corpus), tiny.CPU)
         started = loss.state.mix.item()
         assert found.setdefault(seed, started) == started

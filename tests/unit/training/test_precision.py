@@ -109,7 +109,7 @@ def test_a_step_in_bf16_on_a_gpu_makes_no_fp16_tensor_and_its_gru_is_in_fp32(cor
     run = tiny.change(tiny.FROZEN, precision="bf16", model__caption_projection=projected)
     data = load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(cuda))
     torch.manual_seed(0)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size).to(cuda)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary)).to(cuda)
     states = []
     model.text.register_forward_hook(lambda module, given, state: states.append(state))
     loss = RunLoss.from_run(run, {}, cuda)

@@ -91,7 +91,7 @@ def test_a_warm_up_of_the_loss_scales_the_gradient_before_it_is_clipped(corpus, 
     data = tiny.data_of(run, corpus)
     out, _ = run_in(tmp_path, run, data)
     torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.images.dim, data.vocabulary_size)
+    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary))
     adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, fused=False, foreach=False)
     order, total, clipped = epoch_order(len(data.pairs), run.order_seed, 0), 0.0, []
     for step in range(STEPS):
