@@ -144,10 +144,10 @@ def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[s
             )
         parts[prefix] = _Part(rows, len(members), step)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
-    for row, found in enumerate(images["member"]):
-        if [found] != expected[row : row + 1]:
+    for row, member in enumerate(images["member"]):
+        if [member] != expected[row : row + 1]:
             raise VseppError(
-                f"corpus {spec.name}: row {row} of the images table, {found!r}, is not in the order of the files; run the step that "
+                f"corpus {spec.name}: row {row} of the images table, {member!r}, is not in the order of the files; run the step that "
                 "reads the corpus again"
             )
     return parts
@@ -164,25 +164,25 @@ def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
     """Features of a part's images, checked: float32 `(n, vectors, dim)`."""
     first = 0
     for block in part.rows.blocks(part.images * part.step, at_once * part.step):
-        of_image = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
-        wrong = ~np.isfinite(of_image).all(axis=(1, 2, 3))
+        repeated = block.reshape(-1, part.step, part.rows.vectors, part.rows.dim)
+        wrong = ~np.isfinite(repeated).all(axis=(1, 2, 3))
         if wrong.any():
             raise VseppError(
                 f"{_first_row(part, first, wrong)} holds NaN or infinite values; the copy is damaged: fetch it again"
             )
-        wrong = np.logical_not((of_image == of_image[:, :1]).all(axis=(1, 2, 3)))
+        wrong = np.logical_not((repeated == repeated[:, :1]).all(axis=(1, 2, 3)))
         if wrong.any():
             raise VseppError(
                 f"{_first_row(part, first, wrong)} and those after it differ, but there are as many rows as captions; expected five "
                 "equal rows per image, or one row for five captions: fetch the folder again"
             )
-        wrong = np.logical_not(of_image[:, 0].any(axis=(1, 2)))
+        wrong = np.logical_not(repeated[:, 0].any(axis=(1, 2)))
         if part.rows.vectors > 1 and wrong.any():
             raise VseppError(
                 f"{_first_row(part, first, wrong)} is of an image without regions: its {part.rows.vectors} vectors are all zeros; "
                 "fetch the folder again, or extract them again"
             )
-        yield of_image[:, 0]
+        yield repeated[:, 0]
         first += len(block)
 
 
