@@ -149,6 +149,8 @@ def _opened(
     return (
         model,
         open_eval_images(run, folders, len(images)),
-        open_captions(folders, len(captions)),
+        open_captions(folders, len(captions))
+        if "tokens" in folders
+        else Tokens.from_captions(captions, vocabulary),
         split_rows(images, captions, split),
     )
