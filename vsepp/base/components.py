@@ -104,6 +104,11 @@ def options(kind: str, component: Component) -> Any:
     return getattr(module, "Options", type(read))(**vars(read))
 
 
+def make(kind: str, component: Component, *arguments: Any) -> Any:
+    """Make an object of a component's class, such as `Pooling`, from these arguments and its options; errors as in `options`."""
+    return getattr(load(kind, component.name), REQUIRED[kind])(*arguments, options(kind, component))
+
+
 class OptionsError(VseppError):
     """Options that a component refuses."""
 

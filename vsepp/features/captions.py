@@ -97,7 +97,7 @@ def make_caption_states(
     """Write the states of all captions; `tokens` is a folder, `weights` the file that the text encoder starts from. See `write_caption_states`."""
     options = components.options("text encoder", spec.text)
     words = len(Vocabulary.read(tokens))
-    text = components.load("text encoder", spec.text.name).TextEncoder(words, options)
+    text = components.make("text encoder", spec.text, words)
     text.start(weights)
     ids = Tokens.load(tokens)
     write_caption_states(text, options.hidden, ids, out, state, device=device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import nn
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component, ModelSpec
+from vsepp.base.spec import ModelSpec
 from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors
@@ -47,19 +46,20 @@ class JointEmbedding(nn.Module):
         self, spec: ModelSpec, feature_dim: int, vocabulary_size: int, encoder: ImageEncoder | None = None
     ) -> None:
         super().__init__()
-        options = components.options("text encoder", spec.text)
         self.spec = spec
         self.scores = scorer(spec.similarity)
         """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
-        head = components.options("image head", spec.image_head)
         self.feature_dim = feature_dim
-        self.image_map = _head(spec).ImageHead(feature_dim, spec, head)
-        self.text = components.load("text encoder", spec.text.name).TextEncoder(vocabulary_size, options)
-        self.image_pooling = _pooling(spec.image_pooling)
-        self.caption_pooling = _pooling(spec.caption_pooling)
+        self.image_map = components.make("image head", spec.image_head, feature_dim, spec)
+        self.text = components.make("text encoder", spec.text, vocabulary_size)
+        self.image_pooling, self.caption_pooling = (
+            None if pooling is None else components.make("pooling", pooling)
+            for pooling in (spec.image_pooling, spec.caption_pooling)
+        )
+        text_dim = components.options("text encoder", spec.text).dim
         self.caption_map = None  # W_g
         if spec.caption_projection:
-            self.caption_map = nn.Linear(options.dim, spec.joint_dim, bias=False)
+            self.caption_map = nn.Linear(text_dim, spec.joint_dim, bias=False)
             nn.init.xavier_uniform_(self.caption_map.weight)
         self.image_map.initialise()
         self.matcher: nn.Module | None = None
@@ -71,8 +71,7 @@ class JointEmbedding(nn.Module):
                         f"{pooling}: got none; matcher {spec.matcher.name!r} takes sets of vectors, of images and of captions"
                     )
             self.matcher_options = components.options("matcher", spec.matcher)
-            module = components.load("matcher", spec.matcher.name)
-            self.matcher = module.Matcher(spec.joint_dim, options.dim, self.matcher_options)
+            self.matcher = components.make("matcher", spec.matcher, spec.joint_dim, text_dim)
         self.encoder = encoder
 
     def embed_images(self, images: ImageBatch) -> torch.Tensor:
@@ -158,16 +157,6 @@ class JointEmbedding(nn.Module):
         weights.put(self, state, source, f"this model ({advice})")
 
 
-def _pooling(pooling: Component | None) -> nn.Module | None:
-    if pooling is None:
-        return None
-    return components.load("pooling", pooling.name).Pooling(components.options("pooling", pooling))
-
-
-def _head(spec: ModelSpec) -> ModuleType:
-    return components.load("image head", spec.image_head.name)
-
-
 def load_joint(
     spec: ModelSpec, path: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
 ) -> JointEmbedding:
@@ -190,9 +179,10 @@ def load_joint(
         If the file is missing or holds another model.
     """
     state = weights.read(path)
-    of_head = {key.removeprefix(HEAD_PREFIX): state[key] for key in state if key.startswith(HEAD_PREFIX)}
+    head_state = {key.removeprefix(HEAD_PREFIX): state[key] for key in state if key.startswith(HEAD_PREFIX)}
+    head = components.load("image head", spec.image_head.name).ImageHead
     try:
-        feature_dim = _head(spec).ImageHead.feature_dim(of_head)
+        feature_dim = head.feature_dim(head_state)
     except KeyError as error:
         name = f"{HEAD_PREFIX}{error.args[0]}"
         raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None

@@ -32,9 +32,9 @@ class Layer(nn.Module):
     ) -> None:
         super().__init__()
 
-        def attention(attended: int) -> nn.ModuleDict:
+        def attention(source: int) -> nn.ModuleDict:
             output = Added(size, size, dropout)
-            return nn.ModuleDict({"self": Attention(size, attended, heads, dropout), "output": output})
+            return nn.ModuleDict({"self": Attention(size, source, heads, dropout), "output": output})
 
         self.attention = attention(size)
         self.crossattention = None if source is None else attention(source)
@@ -44,9 +44,9 @@ class Layer(nn.Module):
     def forward(
         self,
         states: torch.Tensor,
-        inside: torch.Tensor,
+        mask: torch.Tensor,
         source: torch.Tensor | None = None,
-        of_source: torch.Tensor | None = None,
+        source_mask: torch.Tensor | None = None,
         *,
         first: bool = False,
     ) -> torch.Tensor:
@@ -54,18 +54,18 @@ class Layer(nn.Module):
 
         Parameters
         ----------
-        states, inside
+        states, mask
             States of n sequences, and which states are attended to, bool `(n, l)`.
-        source, of_source
+        source, source_mask
             The same for the source: vectors `(n, k, source)`, and bool `(n, k)`.
         first
             Compute the first state alone: for a last layer, if nothing reads its other states.
         """
-        asking = states[:, :1] if first else states
-        states = self.attention["output"](self.attention["self"](asking, states, inside), asking)
+        queries = states[:, :1] if first else states
+        states = self.attention["output"](self.attention["self"](queries, states, mask), queries)
         if self.crossattention is not None:
-            seen = self.crossattention["self"](states, source, of_source)
-            states = self.crossattention["output"](seen, states)
+            attended = self.crossattention["self"](states, source, source_mask)
+            states = self.crossattention["output"](attended, states)
         return self.output(gelu(self.intermediate["dense"](states)), states)
 
 
@@ -78,14 +78,14 @@ class Attention(nn.Module):
         self.key, self.value = nn.Linear(source, size), nn.Linear(source, size)
         self._heads, self._dropout = heads, dropout
 
-    def forward(self, states: torch.Tensor, source: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, source: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """States `(n, l, size)`, vectors `(n, k, source)` and which vectors are attended to, bool `(n, k)`, to `(n, l, size)`."""
         mapped = (self.query(states), self.key(source), self.value(source))
         query, key, value = (values.unflatten(-1, (self._heads, -1)).transpose(1, 2) for values in mapped)
-        dropped = self._dropout if self.training else 0.0
-        mask = inside[:, None, None, :]
-        seen = scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropped)
-        return seen.transpose(1, 2).flatten(2)
+        dropout = self._dropout if self.training else 0.0
+        mask = mask[:, None, None, :]
+        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        return attended.transpose(1, 2).flatten(2)
 
 
 class Added(nn.Module):

@@ -84,8 +84,7 @@ def make_optimiser(run: RunSpec, model: JointEmbedding, loss: RunLoss) -> Optimi
     """A run's optimiser over all trained parameters (Section 3.2), the loss's own last."""
     named = [*model.named_parameters(), *loss.state.named_parameters("loss")]
     trained = [(name, parameter) for name, parameter in named if parameter.requires_grad]
-    module = components.load("optimiser", run.optimiser.name)
-    return module.Optimiser(trained, components.options("optimiser", run.optimiser))
+    return components.make("optimiser", run.optimiser, trained)
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,9 +56,9 @@ class ImageHead(nn.Module):
         if self.norm_pads or not self.training:
             normed = self.norm(inner.flatten(0, 1)).unflatten(0, inner.shape[:2])
         else:
-            there = ~padding_of(inner, lengths).squeeze(2)
+            mask = ~padding_of(inner, lengths).squeeze(2)
             normed = torch.zeros_like(inner)
-            normed[there] = self.norm(inner[there]).to(inner.dtype)
+            normed[mask] = self.norm(inner[mask]).to(inner.dtype)
         return self.straight(features) + self.outer(torch.relu(normed))
 
     @staticmethod

@@ -75,14 +75,14 @@ class Matcher(nn.Module):
         self.layer.apply(initialise)
 
     def forward(
-        self, images: torch.Tensor, of_images: torch.Tensor, states: torch.Tensor, of_states: torch.Tensor
+        self, images: torch.Tensor, image_mask: torch.Tensor, states: torch.Tensor, state_mask: torch.Tensor
     ) -> torch.Tensor:
         """Logits `(n, 2)`; arguments as `vsepp.models.matchers` says."""
-        there = of_images[:, :, None]
-        mean = images.masked_fill(~there, 0.0).sum(dim=1, keepdim=True) / there.sum(dim=1, keepdim=True)
+        mask = image_mask[:, :, None]
+        mean = images.masked_fill(~mask, 0.0).sum(dim=1, keepdim=True) / mask.sum(dim=1, keepdim=True)
         images = torch.cat([mean, images], dim=1)
-        of_images = torch.cat([of_images[:, :1], of_images], dim=1)  # a set has a first vector
+        image_mask = torch.cat([image_mask[:, :1], image_mask], dim=1)  # a set has a first vector
         for layer in self.layer:
             last = layer is self.layer[-1]
-            states = layer(states, of_states, images, of_images, first=last)
+            states = layer(states, state_mask, images, image_mask, first=last)
         return self.head(states[:, 0])

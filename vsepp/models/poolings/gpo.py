@@ -63,16 +63,15 @@ class Pooling(nn.Module):
 
         Computed once for each distinct length.
         """
-        distinct, which = lengths.unique(return_inverse=True)
-        distinct = distinct.flip(0)  # packing wants the longest first
-        device = self.score.weight.device
+        distinct, row = (-lengths).unique(return_inverse=True)  # packing wants the longest first
+        distinct, device = -distinct, self.score.weight.device
         codes = upload(position_codes(longest, self.code_dim), device).expand(len(distinct), -1, -1)
         states, _ = self.gru(pack_padded_sequence(codes, distinct, batch_first=True))
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=longest)
         scores = self.score(states.unflatten(2, (2, -1)).mean(dim=2))
         scores = scores.masked_fill(padding_of(scores, distinct), -torch.inf).squeeze(2)
         theta = torch.softmax(scores / self.temperature, dim=1)
-        return theta.index_select(0, upload(len(distinct) - 1 - which, device))
+        return theta.index_select(0, upload(row, device))
 
 
 def position_codes(positions: int, dim: int) -> torch.Tensor:
@@ -109,8 +108,8 @@ class _SortedSum(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, torch.Tensor]:
         order, ascending, theta = ctx.saved_tensors
-        of_sorted = slope[:, :, None] * theta[:, None, :]
-        of_rows = torch.empty_like(of_sorted).scatter_(2, order, of_sorted)
-        return of_rows, None, torch.bmm(slope[:, None, :], ascending).squeeze(1)
+        ascending_gradient = gradient[:, :, None] * theta[:, None, :]
+        rows_gradient = torch.empty_like(ascending_gradient).scatter_(2, order, ascending_gradient)
+        return rows_gradient, None, torch.bmm(gradient[:, None, :], ascending).squeeze(1)

@@ -36,7 +36,7 @@ def score(images: Any, captions: Any, options: Options) -> Any:
 def matrix(images: Any, captions: Any, options: Options) -> Any:
     """`scores[image, caption]` `(n, m)` of tensors `(n, d)` and `(m, d)`, none above 0.
 
-    No temporary of n×m×d elements is made. The slope of the root is infinite at 0; the gradient there is set to 0.
+    No temporary of n×m×d elements is made. The root's gradient is infinite at 0 and is set to 0 there.
     """
     from vsepp.models.similarity.order_violation import OrderViolation
 
@@ -45,5 +45,5 @@ def matrix(images: Any, captions: Any, options: Options) -> Any:
     if options.form == "squared":
         return -squared
     violated = squared > 0
-    # The inner `where` keeps the infinite slope out of the backward pass: 0 × inf would be NaN.
+    # The inner `where` keeps the infinite gradient out of the backward pass: 0 × inf would be NaN.
     return -xp.where(violated, xp.where(violated, squared, 1.0).sqrt(), 0.0)

@@ -32,13 +32,12 @@ class OrderViolation(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """d‖max(0, g − f)‖² / dg = 2 max(0, g − f), and the opposite for f."""
         images, captions = ctx.saved_tensors
-        for_images, for_captions = torch.zeros_like(images), torch.zeros_like(captions)
+        image_gradient, caption_gradient = torch.zeros_like(images), torch.zeros_like(captions)
         for rows, columns in _tiles(images, captions):
-            slope = _excess(images[rows], captions[columns])
-            slope *= 2 * gradient[rows, columns, None]
-            for_images[rows] -= slope.sum(dim=1)
-            for_captions[columns] += slope.sum(dim=0)
-        return for_images, for_captions
+            tile = _excess(images[rows], captions[columns]).mul_(2 * gradient[rows, columns, None])
+            image_gradient[rows] -= tile.sum(dim=1)
+            caption_gradient[columns] += tile.sum(dim=0)
+        return image_gradient, caption_gradient
 
 
 def _excess(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:

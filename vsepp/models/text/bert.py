@@ -174,11 +174,11 @@ class _Bert(nn.Module):
         layers = nn.ModuleList(Layer(*sizes) for _ in range(options.layers))
         self.encoder = nn.ModuleDict({"layer": layers})
 
-    def forward(self, ids: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Token ids and which of them belong to a caption, `(n, longest)`, to `(n, longest, hidden)`."""
         states = self.embeddings(ids)
         for layer in self.encoder["layer"].children():
-            states = layer(states, inside)
+            states = layer(states, mask)
         return states
 
 
@@ -192,18 +192,18 @@ class _Embeddings(nn.Module):
         self.dropout = nn.Dropout(options.dropout)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        of_position = self.position_embeddings.weight[: ids.shape[1]]
+        positions = self.position_embeddings.weight[: ids.shape[1]]
         # A caption is a first sentence; there is no second one.
-        of_type = self.token_type_embeddings.weight[0]
-        return self.dropout(self.LayerNorm(self.word_embeddings(ids) + of_type + of_position))
+        first_sentence = self.token_type_embeddings.weight[0]
+        return self.dropout(self.LayerNorm(self.word_embeddings(ids) + first_sentence + positions))
 
 
 def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """A published file's weights by our names, without pooler and heads; the oldest files say gamma and beta."""
-    found = {}
+    published = {}
     for name, value in state.items():
         name = name.removeprefix("bert.")
         if not name.startswith(("pooler.", "cls.")) and not name.endswith("position_ids"):
             name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
-            found[name.replace("LayerNorm.beta", "LayerNorm.bias")] = value
-    return found
+            published[name.replace("LayerNorm.beta", "LayerNorm.bias")] = value
+    return published

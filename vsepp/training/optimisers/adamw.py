@@ -1,6 +1,6 @@
 """AdamW (Loshchilov and Hutter, 2019): Adam with weight decay outside the gradient, and with rates of their own for parts of the model.
 
-Around torch's functional form, as `adam`, once per group of parameters that share learning rate and weight decay.
+A step is that of `adam`, once per group of parameters that share learning rate and weight decay.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
-from torch.optim.adamw import adamw
 
 from vsepp.base.declared import PositiveFloat
 from vsepp.base.errors import VseppError
@@ -58,9 +57,8 @@ class Optimiser(adam.Optimiser):
     ) -> None:
         named = list(parameters)
         super().__init__(named)
-        self._beta2 = options.beta2
-        self._groups: dict[tuple[float, float], list[int]] = {}
-        """Factor of the learning rate and weight decay → positions of parameters."""
+        self.beta2 = options.beta2
+        self.groups = {}
         idle = {("rates", prefix) for prefix, _ in options.rates}
         idle |= {("no_decay", part) for part in options.no_decay}
         for position, (name, _) in enumerate(named):
@@ -68,7 +66,7 @@ class Optimiser(adam.Optimiser):
             parts = [part for part in options.no_decay if part in name]
             idle -= {("rates", prefix), *(("no_decay", part) for part in parts)}
             group = factor, 0.0 if parts else options.weight_decay
-            self._groups.setdefault(group, []).append(position)
+            self.groups.setdefault(group, []).append(position)
         if idle:
             option, part = min(idle)
             tops = ", ".join(sorted({name.partition(".")[0] for name, _ in named}))
@@ -76,8 +74,3 @@ class Optimiser(adam.Optimiser):
                 f"optimiser 'adamw': {option}: {part!r} is about no trained parameter, or only about those of an entry before it; "
                 f"names begin with {tops}"
             )
-
-    def step(self, learning_rate: float) -> None:
-        """Take a step along the gradients, at this rate for parameters with factor 1; see `adam`."""
-        for (factor, weight_decay), positions in self._groups.items():
-            self._update(adamw, positions, factor * learning_rate, self._beta2, weight_decay)
