@@ -22,7 +22,7 @@ from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import ScoredSet
 from vsepp.features.captions import CaptionStates, open_captions
 from vsepp.features.images import EvalImages, open_eval_images
-from vsepp.models.encoder import load_encoder
+from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, load_joint
 
 
@@ -40,8 +40,7 @@ def evaluate_run(
         The run's spec, the split and the protocols.
     folders
         Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the tables;
-        what `open_eval_images` and `open_captions` name; for an image encoder inside the model `encoder`; and `<truth>_<role>` →
-        raw file of a truth.
+        what `open_eval_images` and `open_captions` name, `tokens` made here if not given; and `<truth>_<role>` → raw file of a truth.
     out
         Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
     device
@@ -141,16 +140,17 @@ def _opened(
     run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
 ) -> tuple[JointEmbedding, EvalImages, Tokens | CaptionStates, SplitRows]:
     """A trained model and its inputs for a split, as `encode_split` takes them."""
+    needed = "eval_store" if run.live_encoder else "features"
+    if needed not in folders:
+        raise VseppError(f"run {run.id}: needs the folder of its {needed}, but none was given")
     images, captions = read_tables(folders["corpus"])
     vocabulary = Vocabulary.read(folders["run"])
-    encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid) if run.live_encoder else None
-    weights = folders["run"] / "model.safetensors"
-    model = load_joint(run.model, weights, len(vocabulary), encoder).to(device)
-    return (
-        model,
-        open_eval_images(run, folders, len(images)),
-        open_captions(folders, len(captions))
-        if "tokens" in folders
-        else Tokens.from_captions(captions, vocabulary),
-        split_rows(images, captions, split),
-    )
+    # Trained weights include those of an encoder inside the model.
+    encoder = build_encoder(run.encoder, grid=run.grid) if run.live_encoder else None
+    model = load_joint(run.model, folders["run"] / "model.safetensors", len(vocabulary), encoder).to(device)
+    if "tokens" in folders:
+        texts = open_captions(folders, len(captions))
+    else:
+        texts = Tokens.from_captions(captions, vocabulary)
+    rows = split_rows(images, captions, split)
+    return model, open_eval_images(run, folders, len(images)), texts, rows

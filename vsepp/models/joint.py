@@ -187,7 +187,7 @@ def load_joint(
         name = f"{HEAD_PREFIX}{error.args[0]}"
         raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None
     model = JointEmbedding(spec, feature_dim, vocabulary_size, encoder)
-    model.load_weights(state, path)
+    weights.put(model, state, path, "this model (train the run again)")
     return model.eval()
 
 

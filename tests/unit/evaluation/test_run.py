@@ -144,9 +144,16 @@ def test_a_split_may_be_named(made, tmp_path):
     }
 
 
+def test_ids_are_made_with_the_runs_words_where_none_are_given(made, tmp_path):
+    given, made_here = (
+        embedded(RUN, "test", frozen(made, **changes), tmp_path / name)
+        for name, changes in (("given", {}), ("made", {"tokens": None}))
+    )
+    assert np.array_equal(given.caption_embeddings, made_here.caption_embeddings)
+
+
 def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made, tmp_path):
-    # Evaluation reads the encoder before training, too; other weights than those of the run.
-    found = embedded(LIVE, "test", live(made), tmp_path)
+    found = embedded(LIVE, "test", live(made, encoder=None), tmp_path)
     rows = split_rows(*read_tables(made.corpus / "corpus"), "test")
     images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()))
     with torch.inference_mode():
@@ -160,9 +167,12 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     few.mkdir()
     np.save(few / "features.npy", np.zeros((3, 1, 4), np.float32))
     other = frozen(made, tokens=tmp_path), frozen(made, features=few)
+    missing = frozen(made, features=None), live(made, eval_store=None)
     for call, message in (
         (lambda: embedded(RUN, "test", other[0], tmp_path), r"3 .*117"),
         (lambda: embedded(RUN, "test", other[1], tmp_path), r"few/features\.npy.*\b3\b.*\b39\b"),
+        (lambda: embedded(RUN, "test", missing[0], tmp_path), r"tiny.*features"),
+        (lambda: embedded(LIVE, "test", missing[1], tmp_path), r"tiny.*eval_store"),
         (
             lambda: embedded(RUN, "test", frozen(made, run=tmp_path), tmp_path),
             "vocabulary.json: no such file",
