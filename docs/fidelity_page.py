@@ -19,8 +19,9 @@ from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel
 
 from vsepp.base.components import describe, module_name, parsed
+from vsepp.base.spec import COMPONENTS
 from vsepp.pipeline.files import Mistakes, read_yaml, validate
-from vsepp.pipeline.settings import COMPONENTS, FidelityFile, Overlay, PaperFidelityFile
+from vsepp.pipeline.settings import FidelityFile, Overlay, PaperFidelityFile
 
 TEXT = Path(__file__).with_name("fidelity.md.j2")
 DESCRIBED = "vsepp"

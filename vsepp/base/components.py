@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from vsepp.base.errors import VseppError, did_you_mean
 
@@ -35,34 +35,29 @@ from vsepp.base.errors import VseppError, did_you_mean
 if TYPE_CHECKING:
     from vsepp.base.spec import Component
 
-KINDS: dict[str, str] = {
-    "loss": "vsepp.losses",
-    "similarity": "vsepp.models.similarity",
-    "text encoder": "vsepp.models.text",
-    "image head": "vsepp.models.heads",
-    "pooling": "vsepp.models.poolings",
-    "matcher": "vsepp.models.matchers",
-    "optimiser": "vsepp.training.optimisers",
-    "image encoder": "vsepp.models.image",
-    "reader": "vsepp.data.readers",
-    "figure": "vsepp.reporting.figures",
-    "truth": "vsepp.truths",
+
+class Kind(NamedTuple):
+    """What components of a kind have in common."""
+
+    package: str
+    """Our package of such components; also the name of the group of entry points for others."""
+    required: str
+    """What a module must define to be one; modules without it are helpers."""
+
+
+KINDS = {
+    "loss": Kind("vsepp.losses", "loss"),
+    "similarity": Kind("vsepp.models.similarity", "score"),
+    "text encoder": Kind("vsepp.models.text", "TextEncoder"),
+    "image head": Kind("vsepp.models.heads", "ImageHead"),
+    "pooling": Kind("vsepp.models.poolings", "Pooling"),
+    "matcher": Kind("vsepp.models.matchers", "Matcher"),
+    "optimiser": Kind("vsepp.training.optimisers", "Optimiser"),
+    "image encoder": Kind("vsepp.models.image", "build"),
+    "reader": Kind("vsepp.data.readers", "read"),
+    "figure": Kind("vsepp.reporting.figures", "draw"),
+    "truth": Kind("vsepp.truths", "read"),
 }
-"""Kind of component → our package of such components; also the name of the group of entry points for others."""
-REQUIRED: dict[str, str] = {
-    "loss": "loss",
-    "similarity": "score",
-    "text encoder": "TextEncoder",
-    "image head": "ImageHead",
-    "pooling": "Pooling",
-    "matcher": "Matcher",
-    "optimiser": "Optimiser",
-    "image encoder": "build",
-    "reader": "read",
-    "figure": "draw",
-    "truth": "read",
-}
-"""What a module must define to be a component of a kind; modules without it are helpers."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ def options(kind: str, component: Component) -> Any:
 
 def make(kind: str, component: Component, *arguments: Any) -> Any:
     """Make an object of a component's class, such as `Pooling`, from these arguments and its options; errors as in `options`."""
-    return getattr(load(kind, component.name), REQUIRED[kind])(*arguments, options(kind, component))
+    return getattr(load(kind, component.name), KINDS[kind].required)(*arguments, options(kind, component))
 
 
 class OptionsError(VseppError):
@@ -181,7 +176,7 @@ def require_known(kind: str, component: Component) -> Component:
 @cache
 def module_name(kind: str, name: str) -> str:
     """Dotted name of a component's module, found without importing it; errors as in `load`."""
-    package = KINDS[kind]
+    package = KINDS[kind].package
     offers = {(point.dist.name, point.value) for point in _entry_points().select(group=package, name=name)}
     if name in _ours(kind):
         offers.add(("vsepp", f"{package}.{name}"))
@@ -198,7 +193,7 @@ def module_name(kind: str, name: str) -> str:
 
 def known(kind: str) -> list[str]:
     """Names of all components of a kind, our components and the components of other packages."""
-    return sorted({*_ours(kind), *_entry_points().select(group=KINDS[kind]).names})
+    return sorted({*_ours(kind), *_entry_points().select(group=KINDS[kind].package).names})
 
 
 @cache
@@ -211,9 +206,10 @@ def _entry_points() -> Any:
 
 @cache
 def _ours(kind: str) -> frozenset[str]:
-    folder = source_file(KINDS[kind]).parent
+    package, required = KINDS[kind]
+    folder = source_file(package).parent
     names = (module.name for module in pkgutil.iter_modules([str(folder)]))
-    return frozenset(name for name in names if REQUIRED[kind] in _defined(f"{KINDS[kind]}.{name}"))
+    return frozenset(name for name in names if required in _defined(f"{package}.{name}"))
 
 
 @dataclass(frozen=True)

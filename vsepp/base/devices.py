@@ -87,7 +87,7 @@ def lock_folder() -> Path:
 
 
 @contextmanager
-def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = None) -> Iterator[str]:
+def claim(what: str, gpus: Sequence[str], share: int = 1) -> Iterator[str]:
     """Take one of some GPUs, waiting while all are taken, and make it the only one this process sees.
 
     A job that shares its GPU with N - 1 others takes 1/N of it, and jobs fit as long as their parts add up to at
@@ -102,22 +102,13 @@ def claim(what: str, gpus: Sequence[str], share: int = 1, folder: Path | None = 
         Numbers or UUIDs, from `visible_gpus`. A GPU must have one name: a number and a UUID are not compared.
     share
         N, the number of jobs of this kind that fit on one GPU.
-    folder
-        Folder of the locks; by default `lock_folder()`.
 
     Yields
     ------
     str
         The GPU; CUDA_VISIBLE_DEVICES is set to it meanwhile.
-
-    Raises
-    ------
-    VseppError
-        If `share` is below 1.
     """
-    if share < 1:
-        raise VseppError(f"jobs that share a GPU: got {share}; expected at least 1")
-    gpu, lock = _wait(what, gpus, share, folder or lock_folder())
+    gpu, lock = _wait(what, gpus, share, lock_folder())
     before = os.environ.get(VISIBLE)
     os.environ[VISIBLE] = gpu
     try:

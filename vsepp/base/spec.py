@@ -66,6 +66,25 @@ class Component:
         return {"name": self.name, **self.options}
 
 
+COMPONENTS = {
+    "similarity": "similarity",
+    "text": "text encoder",
+    "image_head": "image head",
+    "image_pooling": "pooling",
+    "caption_pooling": "pooling",
+    "matcher": "matcher",
+    "loss": "loss",
+    "optimiser": "optimiser",
+}
+"""Key of a run → the kind of component that it names."""
+
+
+def _components(spec: Any) -> list[tuple[str, str]]:
+    """Kind and name of the components that a spec names."""
+    named = ((kind, getattr(spec, key, None)) for key, kind in COMPONENTS.items())
+    return [(kind, component.name) for kind, component in named if component]
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class SourceKeys:
     """What is known about a raw file: one entry of `sources` in `datasets.yaml`."""
@@ -453,15 +472,7 @@ class ModelSpec:
     @property
     def components(self) -> list[tuple[str, str]]:
         """Kind and name of its components."""
-        poolings = [pooling for pooling in (self.image_pooling, self.caption_pooling) if pooling]
-        named = [
-            ("similarity", self.similarity),
-            ("text encoder", self.text),
-            ("image head", self.image_head),
-        ]
-        named += [("pooling", pooling) for pooling in poolings]
-        named += [("matcher", self.matcher)] if self.matcher else []
-        return [(kind, component.name) for kind, component in named]
+        return _components(self)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -521,7 +532,7 @@ class RunSpec(TrainingKeys):
     @property
     def components(self) -> list[tuple[str, str]]:
         """Kind and name of the components that a training has besides the encoder's family."""
-        return [*self.model.components, ("loss", self.loss.name), ("optimiser", self.optimiser.name)]
+        return [*self.model.components, *_components(self)]
 
     @property
     def seeded_id(self) -> str:

@@ -19,13 +19,12 @@ from vsepp.base.components import OptionsError, resolved
 from vsepp.base.components import known as known_components
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there
-from vsepp.base.spec import Component
+from vsepp.base.spec import COMPONENTS, Component
 from vsepp.pipeline.checks import check
 from vsepp.pipeline.files import Mistakes, read_model, read_yaml, validate
 from vsepp.pipeline.papers import Entries, Paper, bases_of, owners_of_entries, read_papers
 from vsepp.pipeline.parameters import HARMLESS, Origins, Parameters
 from vsepp.pipeline.settings import (
-    COMPONENTS,
     CorpusOfRole,
     DatasetsFile,
     FidelityFile,

@@ -23,7 +23,7 @@ from pydantic.dataclasses import dataclass
 from vsepp.base import spec
 from vsepp.base.components import component_of, require_known
 from vsepp.base.declared import STRICT, Count, Crops, Name, Role, Seed, SplitName, adapter
-from vsepp.base.spec import Component, Mode
+from vsepp.base.spec import COMPONENTS, Component, Mode
 from vsepp.reporting.entries import Protocol
 
 Trainset = Literal["1C", "10C", "RC", "regions", "1C+rV", "10C+rV", "RC+rV", "regions+rV"]
@@ -42,17 +42,6 @@ class _Model(BaseModel):
     model_config = ConfigDict(**STRICT, frozen=True)
 
 
-COMPONENTS: dict[str, str] = {
-    "loss": "loss",
-    "similarity": "similarity",
-    "text": "text encoder",
-    "image_head": "image head",
-    "image_pooling": "pooling",
-    "caption_pooling": "pooling",
-    "matcher": "matcher",
-    "optimiser": "optimiser",
-}
-"""Key of a run → the kind of component that it names."""
 if TYPE_CHECKING:
     ComponentKey = str  # text wherever it is not checked
     Reader = Component

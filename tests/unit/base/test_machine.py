@@ -44,7 +44,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     assert device.type == facts["device"] == "cpu" and "gpu" not in facts
     said = r"GPUs 5, 3 exist, but torch finds none \(\w.*; this job computes on the CPU"
     assert re.search(said, caplog.text)
-    with devices.claim("the next", ["5"], folder=devices.lock_folder()):
+    with devices.claim("the next", ["5"]):
         pass  # it was given back
     with pytest.raises(VseppError, match=r"got cuda, but torch finds no GPU \(\w"):
         use_machine("cuda")

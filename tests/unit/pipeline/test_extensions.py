@@ -252,9 +252,13 @@ def test_what_a_loss_reads_and_a_run_does_not_have_is_named(project, declared, s
 
 @pytest.mark.parametrize("kind", components.KINDS)
 def test_a_component_of_any_kind_may_be_in_an_installed_package(tmp_path, monkeypatch, kind):
-    name, required = f"{kind.replace(' ', '_')}_of_mine", components.REQUIRED[kind]
+    name, required = f"{kind.replace(' ', '_')}_of_mine", components.KINDS[kind].required
     install(
-        monkeypatch, tmp_path, components.KINDS[kind], name, f"CITATION = 'Mine'\nclass {required}: pass\n"
+        monkeypatch,
+        tmp_path,
+        components.KINDS[kind].package,
+        name,
+        f"CITATION = 'Mine'\nclass {required}: pass\n",
     )
     assert name in components.known(kind)
     assert components.load(kind, name).__file__ == str(tmp_path / f"{name}.py")

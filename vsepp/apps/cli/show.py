@@ -143,8 +143,7 @@ def _protocols(plan: Plan, runs: Iterable[str]) -> str:
 def show(given: argparse.Namespace) -> None:
     """Print a run's resolved values."""
     from vsepp.base.components import checked, module_name
-    from vsepp.base.spec import Component, to_json
-    from vsepp.pipeline.settings import COMPONENTS
+    from vsepp.base.spec import COMPONENTS, Component, to_json
 
     plan = plan_of(given)
     found = plan.parameters.runs
