@@ -35,7 +35,7 @@ from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.download import fetch
 from vsepp.data.store import CHUNK_IMAGES, open_store
 from vsepp.data.tables import read_tables
-from vsepp.features.captions import CaptionVectors
+from vsepp.data.vectors import CaptionVectors
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(5400)]
 

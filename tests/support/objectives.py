@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from vsepp.base import components
 from vsepp.base.spec import Component
 from vsepp.data.tables import write_tables
-from vsepp.features.captions import tfidf_vectors
+from vsepp.data.vectors import tfidf_vectors
 from vsepp.losses import Batch, goal
 
 PAIRS = 6

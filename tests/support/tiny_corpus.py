@@ -21,7 +21,7 @@ from vsepp.base.placement import Placing
 from vsepp.base.spec import CropSpec, RunSpec, from_dict
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
-from vsepp.features.captions import tfidf_vectors
+from vsepp.data.vectors import tfidf_vectors
 from vsepp.features.crops import CaptionCrops
 from vsepp.features.frozen import extract_features, write_tape
 from vsepp.models.encoder import build_encoder, save_encoder

@@ -7,7 +7,7 @@ import pytest
 from dag import of
 from safetensors.torch import load_file
 
-from vsepp.features.captions import CaptionVectors
+from vsepp.data.vectors import CaptionVectors
 
 pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 MARGIN, FIFTH = "coco-relative-margin", "coco-relative-margin-fifth"

@@ -10,7 +10,8 @@ import torch
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CaptionStatesSpec, VectorsSpec
 from vsepp.data.captions import Tokens, Vocabulary, minilm_file
-from vsepp.features.captions import CaptionVectors, make_caption_states, make_vectors, tfidf_vectors
+from vsepp.data.vectors import CaptionVectors, tfidf_vectors
+from vsepp.features.captions import make_caption_states, make_vectors
 from vsepp.models import MINILM
 
 TEXTS = ["A dog, a ball", "a cat", "A dog sleeps", "the zebra", ""]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from objectives import random_captions, scores_of, write_corpus
 
-from vsepp.features.captions import CaptionVectors
+from vsepp.data.vectors import CaptionVectors
 from vsepp.losses import Batch, relative_margins
 from vsepp.losses.relative_margins import Options, State
 
