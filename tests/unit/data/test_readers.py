@@ -172,6 +172,7 @@ BAD_KARPATHY = {
     ),
     "no file name": (lambda images: images[0].pop("filename"), "images[0].filename"),
     "sentences that disagree": (lambda images: images[0].update(sentids=[0, 77]), "images[0] … [1, 77]"),
+    "ids that are null": (lambda images: images[0].update(sentids=None), "images[0].sentids … None"),
     "id as text": (lambda images: images[0].update(sentids=["0", "1"]), "images[0] … '0'"),
     "entry that is no object": (lambda images: images.insert(1, "d.jpg"), "images[1] … 'd.jpg'"),
     "sentence that is no object": (

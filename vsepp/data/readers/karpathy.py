@@ -39,8 +39,8 @@ class Entry:
     split: str
     filepath: str = ""
     cocoid: RawId | None = None
-    sentids: list[RawId] | None = None
-    """Ids of its captions in their order, where that is not the order of the sentences."""
+    sentids: list[RawId] = field(default=None)  # type: ignore[arg-type]
+    """Ids of its captions in their order; `None` where the file has none, but never `null` in it: defaults are not validated."""
     sentences: list[Sentence] = field(default_factory=list)
 
 
