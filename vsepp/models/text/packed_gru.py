@@ -44,9 +44,9 @@ def last_states(words: nn.Embedding, gru: nn.GRU, packed: PackedSequence) -> tor
     if torch.is_autocast_enabled("cpu"):
         low = torch.get_autocast_dtype("cpu")
     distinct, tokens = packed.data.unique(return_inverse=True)
-    of_words = linear(words(distinct), weight_in, bias_in).to(weight.dtype)
-    word_of, steps = _plan(tokens, packed.batch_sizes.tolist(), len(distinct))
-    states = _Recurrence.apply(of_words, word_of, weight, bias, steps, low)
+    projected = linear(words(distinct), weight_in, bias_in).to(weight.dtype)
+    state_words, steps = _plan(tokens, packed.batch_sizes.tolist(), len(distinct))
+    states = _Recurrence.apply(projected, state_words, weight, bias, steps, low)
     return states if packed.unsorted_indices is None else states[packed.unsorted_indices]
 
 
@@ -58,31 +58,53 @@ class _Step(NamedTuple):
     """Number of captions, from the longest, that have this step."""
     ending: int
     """Number of these captions that end with this step."""
-    row_of: torch.Tensor | None
+    caption_states: torch.Tensor | None
     """int64 `(captions,)`, the state of each caption; `None` if each has its own, in order."""
     parents: torch.Tensor | None
-    """int64, the state before each state; `None` if these are the first ones of the step before, in order."""
+    """int64 `(states,)`, the state before each state; `None` if these are the first ones of the step before, in order."""
     reads: int
     """Number of states of the step before, from the first, that are continued; 0 in the first step."""
 
 
+# Eight captions, the longest first: "a dog runs home", four times "a dog runs", "a dog sleeps", twice "a cat".
+#
+#     step  captions  states        state of each caption   parent of each state
+#     0     8         a             0 0 0 0 0 0 0 0         0: the zeros before all captions
+#     1     8         dog, cat      0 0 0 0 0 0 1 1         0 0
+#     2     6         runs, sleeps  0 0 0 0 0 1             0 0
+#     3     1         home          None: each has its own  0
+#
+# States stand in the order of parent and word. After a step in which each caption has its own state, so it has in all later
+# steps: a caption's parent is then the state with its own number, and `parents` is `None`.
 def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch.Tensor, list[_Step]]:
-    """The word of each state, and the steps of packed captions: `tokens` are below `words`, `sizes` are captions per step."""
+    """The word of each state, and the steps of packed captions.
+
+    Parameters
+    ----------
+    tokens
+        int64, the word of each caption in each step, one step after another.
+    sizes
+        Number of captions in each step.
+    words
+        All tokens are below it.
+    """
     steps: list[_Step] = []
-    word_of: list[torch.Tensor] = []
-    row_of: torch.Tensor | None = torch.zeros_like(tokens[: sizes[0]])
-    for word, later in zip(tokens.split(list(sizes)), [*sizes[1:], 0], strict=True):
-        parents, captions = None, len(word)
-        if row_of is not None:
-            parents, row_of = row_of[:captions], None
-            begins, row = (parents * words + word).unique(return_inverse=True)
-            # If few captions still begin alike, finding them costs more than it saves.
-            if 8 * len(begins) <= 7 * captions:
-                parents, word, row_of = begins // words, begins % words, row
+    state_words: list[torch.Tensor] = []
+    caption_states: torch.Tensor | None = torch.zeros_like(tokens[: sizes[0]])
+    for step_tokens, later in zip(tokens.split(list(sizes)), [*sizes[1:], 0], strict=True):
+        captions, step_words, parents = len(step_tokens), step_tokens, None
+        if caption_states is not None:
+            parents = caption_states[:captions]
+            # Captions share a state if they shared the one before and go on with the same word.
+            distinct, shared = (parents * words + step_tokens).unique(return_inverse=True)
+            if 8 * len(distinct) <= 7 * captions:
+                parents, step_words, caption_states = distinct // words, distinct % words, shared
+            else:  # so few captions still begin alike that finding them costs more than it saves
+                caption_states = None
         reads = 0 if not steps else captions if parents is None else steps[-1].states
-        steps.append(_Step(len(word), captions, captions - later, row_of, parents, reads))
-        word_of.append(word)
-    return torch.cat(word_of), steps
+        steps.append(_Step(len(step_words), captions, captions - later, caption_states, parents, reads))
+        state_words.append(step_words)
+    return torch.cat(state_words), steps
 
 
 class _Recurrence(torch.autograd.Function):
@@ -94,8 +116,8 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        of_words: torch.Tensor,
-        word_of: torch.Tensor,
+        projected: torch.Tensor,
+        state_words: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor,
         steps: list[_Step],
@@ -105,10 +127,10 @@ class _Recurrence(torch.autograd.Function):
 
         Parameters
         ----------
-        of_words
+        projected
             x `(words, 3d)`.
-        word_of
-            int64 `(states,)`, the row of `of_words` of each state.
+        state_words
+            int64 `(states,)`, the row of `projected` of each state.
         weight, bias
             W `(3d, d)` and b `(3d,)`.
         steps
@@ -118,13 +140,13 @@ class _Recurrence(torch.autograd.Function):
         """
         d, weight = weight.shape[1], weight.to(low)
         bias_rz, bias_n = bias.split([2 * d, d])
-        gates = embedding(word_of, of_words)  # x, then r, z, n
-        of_state = gates.new_empty(len(word_of), d)  # W_n h + b_n
-        gap = torch.empty_like(of_state)  # h − n
+        gates = embedding(state_words, projected)  # x, then r, z, n
+        from_state_n = gates.new_empty(len(state_words), d)  # W_n h + b_n
+        gap = torch.empty_like(from_state_n)  # h − n
         before = gates.new_empty(sum(step.reads for step in steps), d, dtype=low)
         last = gates.new_empty(steps[0].captions, d)
         h = gates.new_zeros(steps[0].states, d)
-        views = _by_step(steps, gates[:, : 2 * d], *gates.split(d, dim=1), of_state, gap)
+        views = _by_step(steps, gates[:, : 2 * d], *gates.split(d, dim=1), from_state_n, gap)
         reads = before.split([step.reads for step in steps])
         for step, read, (rz, r, z, n, new_h, difference) in zip(steps, reads, views, strict=True):
             if step.reads:
@@ -132,9 +154,9 @@ class _Recurrence(torch.autograd.Function):
                 from_state = torch.mm(read.copy_(h), weight.T)
                 if step.parents is not None:
                     from_state, h = from_state[step.parents], h[step.parents]
-                of_rz, of_n = from_state.split([2 * d, d], dim=1)
-                rz.add_(of_rz)
-                torch.add(of_n, bias_n, out=new_h)
+                state_rz, state_n = from_state.split([2 * d, d], dim=1)
+                rz.add_(state_rz)
+                torch.add(state_n, bias_n, out=new_h)
             else:
                 new_h.copy_(bias_n)
             rz.add_(bias_rz).sigmoid_()
@@ -143,33 +165,43 @@ class _Recurrence(torch.autograd.Function):
             torch.addcmul(n, z, difference, out=h)
             if step.ending:
                 ends = slice(step.captions - step.ending, step.captions)
-                last[ends] = h[ends if step.row_of is None else step.row_of[ends]]
-        ctx.words, ctx.steps = len(of_words), steps
-        ctx.save_for_backward(word_of, weight, gates, of_state, gap, before)
+                last[ends] = h[ends if step.caption_states is None else step.caption_states[ends]]
+        ctx.words, ctx.steps = len(projected), steps
+        ctx.save_for_backward(state_words, weight, gates, from_state_n, gap, before)
         return last
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, slope: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Gradients of x, W and b from the gradient of the last states, `(captions, d)`."""
-        word_of, weight, gates, of_state, gap, before = ctx.saved_tensors
-        d, steps = slope.shape[1], ctx.steps
-        slopes = torch.empty_like(gates)  # gradients of the gates' inputs from the state
-        slopes_n = torch.empty_like(gap)  # gradients of x_n
+        state_words, weight, gates, from_state_n, gap, before = ctx.saved_tensors
+        d, steps = gradient.shape[1], ctx.steps
+        gradients = torch.empty_like(gates)  # gradients of the gates' inputs from the state
+        n_gradients = torch.empty_like(gap)  # gradients of x_n
         # The same, summed for each state that was read.
         low = gates.new_empty(len(before), 3 * d, dtype=weight.dtype)
-        of_h = slope.clone(memory_format=torch.contiguous_format)  # h's gradient after a step, then before it
+        h_gradient = gradient.clone(
+            memory_format=torch.contiguous_format
+        )  # h's gradient after a step, then before it
         views = _by_step(
-            steps, *gates.split(d, dim=1), of_state, gap, slopes, *slopes.split(d, dim=1), slopes_n
+            steps,
+            *gates.split(d, dim=1),
+            from_state_n,
+            gap,
+            gradients,
+            *gradients.split(d, dim=1),
+            n_gradients,
         )
         reads = low.split([step.reads for step in steps])
         for step, read, of_step in reversed(list(zip(steps, reads, views, strict=True))):
             r, z, n, new_h, difference, into_gates, into_r, into_z, into_state, into_n = of_step
             later = step.captions - step.ending
-            if step.row_of is not None:  # else `of_h` holds the ending captions' rows since the start
-                ending = _add_up(slope[later : step.captions], step.row_of[later:], step.states)
-                of_h = of_h.add_(ending) if later else ending
-            h = of_h[: step.states]
+            if (
+                step.caption_states is not None
+            ):  # else `h_gradient` holds the ending captions' rows since the start
+                ending = _add_up(gradient[later : step.captions], step.caption_states[later:], step.states)
+                h_gradient = h_gradient.add_(ending) if later else ending
+            h = h_gradient[: step.states]
             _sigmoid_backward(torch.mul(h, difference, out=into_z), z, grad_input=into_z)
             torch.addcmul(h, h, z, value=-1, out=into_n)
             _tanh_backward(into_n, n, grad_input=into_n)
@@ -180,12 +212,12 @@ class _Recurrence(torch.autograd.Function):
             h.mul_(z)
             if step.parents is not None:
                 into_gates, h = (_add_up(part, step.parents, step.reads) for part in (into_gates, h))
-                of_h = h
+                h_gradient = h
             h += torch.mm(read.copy_(into_gates), weight)
-        of_weight = torch.mm(low.T, before).to(slope.dtype)
-        of_bias = slopes.sum(dim=0)
-        slopes[:, 2 * d :] = slopes_n
-        return _add_up(slopes, word_of, ctx.words), None, of_weight, of_bias, None, None
+        weight_gradient = torch.mm(low.T, before).to(gradient.dtype)
+        bias_gradient = gradients.sum(dim=0)
+        gradients[:, 2 * d :] = n_gradients
+        return _add_up(gradients, state_words, ctx.words), None, weight_gradient, bias_gradient, None, None
 
 
 def _by_step(steps: list[_Step], *of_states: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
