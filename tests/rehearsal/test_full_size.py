@@ -32,8 +32,9 @@ from processes import wait_until
 from vsepp.base.files import file_digest
 from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec
 from vsepp.data.captions import Tokens, Vocabulary
+from vsepp.data.decode import CHUNK_IMAGES
 from vsepp.data.download import fetch
-from vsepp.data.store import CHUNK_IMAGES, open_store
+from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
 

@@ -74,6 +74,7 @@ def test_what_steps_leave_verifies(made, monkeypatch):
 
 
 def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path):
+    pytest.importorskip("tokenizers")
     monkeypatch.chdir(made)
     file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
     file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
