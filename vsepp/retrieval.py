@@ -46,7 +46,7 @@ from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
 from vsepp.models.encoder import ImageEncoder, build_encoder, import_weights, load_encoder, save_encoder
-from vsepp.models.joint import JointEmbedding, holds_encoder, load_joint
+from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.shipped import model_folder
 
 log = logging.getLogger("vsepp")
@@ -156,9 +156,9 @@ class Model:
 
     def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
         with ThreadPoolExecutor() as pool:
-            found = list(pool.map(self._pixels, range(first, first + len(pictures)), pictures))
+            stored = list(pool.map(self._pixels, range(first, first + len(pictures)), pictures))
         squashed = self.run.eval_store.resize == "squash"
-        pixels = np.stack(found) if squashed else WholeImages.in_memory(found)
+        pixels = np.stack(stored) if squashed else WholeImages.in_memory(stored)
         crop = self.run.eval_crop
         if self.encoder is None:
             return self._through_joint(len(pixels), CentreCrops(pixels, crop))
@@ -225,8 +225,10 @@ class Model:
             if set(words[-1][1:-1]) <= {self.vocabulary.unknown}:
                 log.warning("caption %d, %r: the model knows none of its words", number, text)
         with evaluation_mode(self.joint, self.device):
-            found = embed_captions(self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device)
-        return found.view(CaptionEmbeddings)
+            embedded = embed_captions(
+                self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device
+            )
+        return embedded.view(CaptionEmbeddings)
 
     def scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
         """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` → `scores[image, caption]`, `(n, m)`.
@@ -437,7 +439,7 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
     without it takes the weights of an installed package. A released model names its encoder by the spec, any other run by the
     digest of the weights.
     """
-    if run.image_features != "computed" or holds_encoder(folder / WEIGHTS):
+    if run.image_features != "computed" or run.live_encoder:
         return None
     wanted = read_manifest(folder)["inputs"].get("encoder")
     for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:
@@ -479,7 +481,7 @@ def _array(value: Any, name: str) -> np.ndarray:
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
     """Items as a list, with at least one item."""
-    if isinstance(items, str | os.PathLike | Image.Image):
+    if isinstance(items, str | bytes | os.PathLike | Image.Image):
         raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
     listed = list(items)
     if not listed:

@@ -181,8 +181,8 @@ def module_name(kind: str, name: str) -> str:
     if name in _ours(kind):
         offers.add(("vsepp", f"{package}.{name}"))
     if len(offers) > 1:
-        said = ", ".join(f"{distribution} ({module})" for distribution, module in sorted(offers))
-        raise VseppError(f"{kind} {name!r} is offered by several packages: {said}; uninstall all but one")
+        packages = ", ".join(f"{distribution} ({module})" for distribution, module in sorted(offers))
+        raise VseppError(f"{kind} {name!r} is offered by several packages: {packages}; uninstall all but one")
     if not offers:
         raise VseppError(
             f"no {kind} is named {name!r}; there are {', '.join(known(kind))}{did_you_mean(name, known(kind))}"
@@ -249,15 +249,15 @@ def describe(kind: str, name: str) -> Description:
 
 def _defined(module: str) -> set[str]:
     """Names that a module defines or imports at its top level."""
-    found = set()
+    names = set()
     for statement in parsed(module).body:
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
-            found.add(statement.name)
+            names.add(statement.name)
         elif isinstance(statement, ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in statement.names}
+            names |= {alias.asname or alias.name for alias in statement.names}
         elif isinstance(statement, ast.Assign):
-            found |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
-    return found
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return names
 
 
 @cache

@@ -374,9 +374,9 @@ class FileCache:
     def save(self) -> None:
         """Keep the values of files that are still there, where this user may write."""
         if self._changed:
-            there = {name: entry for name, entry in self._entries.items() if Path(name).exists()}
+            present = {name: entry for name, entry in self._entries.items() if Path(name).exists()}
             with suppress(OSError):
-                write_text(self._path, json.dumps(there, indent=0) + "\n")
+                write_text(self._path, json.dumps(present, indent=0) + "\n")
         self._changed = False
 
 

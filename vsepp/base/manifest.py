@@ -302,9 +302,9 @@ def differences(
     code
         Digest of the code that makes it now.
     """
-    found = manifest.get("spec_digest" if isinstance(spec, str) else "spec")
+    recorded_spec = manifest.get("spec_digest" if isinstance(spec, str) else "spec")
     return Differences(
-        [] if spec is None else differing(spec, found),
+        [] if spec is None else differing(spec, recorded_spec),
         [] if inputs is None else differing(inputs, manifest["inputs"]),
         code is not None and code != manifest.get("code_digest"),
     )
@@ -320,7 +320,7 @@ def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]
         parts = [(str(k), *pair) for k, pair in enumerate(zip(one, other, strict=True))]
     else:
         return [(key, one, other)]
-    return [found for name, a, b in parts for found in differing(a, b, f"{key}.{name}".lstrip("."))]
+    return [part for name, a, b in parts for part in differing(a, b, f"{key}.{name}".lstrip("."))]
 
 
 def _are_objects(value: Any) -> bool:
@@ -369,11 +369,11 @@ def _versions() -> dict[str, str]:
     # Not at start-up: it imports sockets and mail.
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {}
+    versions = {}
     for name in _VERSIONS_OF:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 def processor() -> str:

@@ -75,8 +75,8 @@ def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -
             continue  # killed while it was written, or finished meanwhile by another process
         if theirs["output"] == output.name:
             differences = [
-                f"{key}: {'nothing' if there is None else there} there, {'nothing' if here is None else here} now"
-                for key, there, here in differing(theirs, identity)
+                f"{key}: {'nothing' if before is None else before} there, {'nothing' if now is None else now} now"
+                for key, before, now in differing(theirs, identity)
             ]
             message = "%s: unfinished work in %s is not used: %s. Delete it unless you change that back"
             log.warning(message, output, name.with_suffix(""), "; ".join(differences))

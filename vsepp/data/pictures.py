@@ -66,9 +66,15 @@ def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = L
         elif isinstance(picture, Image.Image):
             image = picture
         else:
-            data = picture
-            if not isinstance(data, bytes):
-                data = bytes_of(Path(data), "a picture", LARGEST_MEMBER)
+            if not isinstance(picture, bytes | str | os.PathLike):
+                raise VseppError(
+                    f"got {type(picture).__name__}; expected a path, bytes, an array or a PIL picture"
+                )
+            data = (
+                picture
+                if isinstance(picture, bytes)
+                else bytes_of(Path(picture), "a picture", LARGEST_MEMBER)
+            )
             # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
             # bilinear resizing.
             image = _opened(io.BytesIO(data), largest)
@@ -134,14 +140,18 @@ def _guarded(name: str, largest: int) -> AbstractContextManager[None]:
 def _opened(stream: IO[bytes], largest: int) -> Image.Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is compared below
-        image = Image.open(stream, formats=FORMATS)
+        try:
+            image = Image.open(stream, formats=FORMATS)
+        except Image.DecompressionBombError as error:
+            raise VseppError(f"has too many pixels ({error}); expected at most {largest:,}") from error
     if image.width * image.height > largest:
         raise VseppError(f"has {image.width} × {image.height} pixels; expected at most {largest:,}")
     return image
 
 
 def _from_array(pixels: np.ndarray) -> Image.Image:
-    if pixels.dtype != np.uint8 or pixels.ndim not in (2, 3) or 0 in pixels.shape:
+    channels = pixels.shape[2:]
+    if pixels.dtype != np.uint8 or pixels.ndim < 2 or channels not in ((), (3,), (4,)) or 0 in pixels.shape:
         raise VseppError(
             f"expected uint8 (height, width) or (height, width, 3 or 4), got {pixels.dtype} {pixels.shape}"
         )

@@ -66,9 +66,9 @@ class CaptionVectors:
 
 
 def tfidf_vectors(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
-    """TF-IDF of every caption of a table, whatever its split: how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have it.
+    """TF-IDF of every caption of a table, whatever its split.
 
-    A word in none of these captions counts nothing, and neither does a word in all of them.
+    A number is how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have the word. A word in none of these captions counts nothing, and neither does a word in all of them.
 
     Raises
     ------

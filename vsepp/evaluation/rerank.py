@@ -75,17 +75,14 @@ class Reranker:
             raise VseppError(
                 f"matcher: k is {k}, but only {n_images} images are ranked among each other; give a smaller k, or more images"
             )
-        of_images, of_captions = best_items(EmbeddingScores(embeddings), k)
+        best_captions, best_images = best_items(EmbeddingScores(embeddings), k)
         # Each pair once, although both of its sides may have it among their best.
-        asked = np.arange(n_images).repeat(k), of_captions.ravel()
-        found = of_images.ravel(), np.arange(n_captions).repeat(k)
-        pairs, which = np.unique(
-            np.concatenate([asked[0] * n_captions + found[0], asked[1] * n_captions + found[1]]),
-            return_inverse=True,
-        )
+        by_image = np.arange(n_images).repeat(k) * n_captions + best_captions.ravel()
+        by_caption = best_images.ravel() * n_captions + np.arange(n_captions).repeat(k)
+        pairs, which = np.unique(np.concatenate([by_image, by_caption]), return_inverse=True)
         scores = self._scores(images.start + pairs // n_captions, captions[pairs % n_captions])[which]
         i2t, t2i = np.split(scores, [n_images * k])
-        return BestLists((of_images, i2t.reshape(-1, k)), (of_captions, t2i.reshape(-1, k)))
+        return BestLists((best_captions, i2t.reshape(-1, k)), (best_images, t2i.reshape(-1, k)))
 
     def _scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
         """Logits of "match" of pairs, float32 `(n,)`, from the rows of both."""
@@ -109,5 +106,5 @@ class Reranker:
 
 def _stacked(parts: list[tuple[torch.Tensor, torch.Tensor]]) -> Sets:
     """Batches of sets with their lengths, joined to one and padded to the longest set."""
-    values = pad_sequence([one for values, _ in parts for one in values], batch_first=True)
+    values = pad_sequence([vectors for values, _ in parts for vectors in values], batch_first=True)
     return Sets.from_lengths(values, torch.cat([lengths for _, lengths in parts]))

@@ -11,7 +11,6 @@ import torch
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading
 from vsepp.base.spec import EvaluationSpec, RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
@@ -101,7 +100,7 @@ def _ranked(
     if spec.truths:
         embeddings = _with_ids(embeddings, inputs["corpus"], spec.split)
     embeddings.save(out / "embeddings.npz")
-    found: list[protocols.Scored] = [
+    results: list[protocols.Scored] = [
         protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
         for protocol in spec.protocols
         if protocol not in spec.truths
@@ -113,19 +112,21 @@ def _ranked(
         tested = ScoredSet(best, owner, embeddings.similarity.name, *ids)
     for name in spec.truths:
         module = components.load("truth", name)
-        found.append(
+        results.append(
             module.judge(tested, module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
         )
-    protocols.save(found, out)
-    return found
+    protocols.save(results, out)
+    return results
 
 
 def _with_ids(embeddings: Embeddings, corpus: Path, split: str) -> Embeddings:
     """The same embeddings with the ids of COCO's images and captions."""
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, split)
-    with reading(corpus, "images by the whole numbers of COCO, which truths know them by"):
-        image_ids = images["image_id"][rows.images].astype(np.int64)
+    expected = "whole numbers of COCO, which truths know images by"
+    if other := [name for name in images["image_id"][rows.images] if not name.isdecimal()]:
+        raise VseppError(f"{corpus}: its images have ids such as {other[0]!r}; expected {expected}")
+    image_ids = images["image_id"][rows.images].astype(np.int64)
     return replace(embeddings, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
 
 
@@ -140,10 +141,8 @@ def _opened(
     run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
 ) -> tuple[JointEmbedding, EvalImages, Tokens | CaptionStates, SplitRows]:
     """A trained model and its inputs for a split, as `encode_split` takes them."""
-    needed = "eval_store" if run.live_encoder else "features"
-    if needed not in folders:
-        raise VseppError(f"run {run.id}: needs the folder of its {needed}, but none was given")
     images, captions = read_tables(folders["corpus"])
+    inputs = open_eval_images(run, folders, len(images))
     vocabulary = Vocabulary.read(folders["run"])
     # Trained weights include those of an encoder inside the model.
     encoder = build_encoder(run.encoder, grid=run.grid) if run.live_encoder else None
@@ -153,4 +152,4 @@ def _opened(
     else:
         texts = Tokens.from_captions(captions, vocabulary)
     rows = split_rows(images, captions, split)
-    return model, open_eval_images(run, folders, len(images)), texts, rows
+    return model, inputs, texts, rows

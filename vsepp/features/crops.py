@@ -34,7 +34,7 @@ SCALE = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
 
-# StoredImages resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
+# Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
 # launches and uploads.
 _RESIZED_AT_ONCE = {"cpu": 16}
 _RESIZED_ELSEWHERE = 256
@@ -178,7 +178,7 @@ class CaptionCrops:
     def of(
         self, epoch: int, caption_rows: np.ndarray, images: StoredImages
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """StoredImages int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
+        """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
         rows = self.image_rows[caption_rows]
         ids = self.caption_ids[caption_rows]
         return rows, *crop_boxes(ids, self.draw, epoch, self.crop, sizes_of(images, rows))

@@ -2,10 +2,9 @@
 
 Matrix products may sum in another order in a batch of another size. So every pass uses `encode_crops`, which always runs
 `encode_batch` crops at once and pads the last batch. On a CPU, a crop's feature is then the same, bit for bit, in every
-position, beside any other crops, with any number of threads, and under every precision, memory format and compilation that
-an encoder's spec can name (tests check this); so a tape holds exactly what `inline` computes with the same spec. On a GPU
-it is the same as far as the libraries use one algorithm per shape. Features under two specs that differ in precision,
-memory format or compilation are close, not equal.
+position, beside any other crops, with any number of threads, and under every precision that an encoder's spec can name (tests
+check this); so a tape holds exactly what `inline` computes with the same spec. On a GPU it is the same as far as the libraries
+use one algorithm per shape. Features under two specs that differ in precision are close, not equal.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ ENCODE_BATCH = 128
 # with 128 at a time, in an eighth of the memory.
 _LARGE_ON_CPU = 16
 _LARGE_PIXELS = 64
-# StoredImages and captions between two points from which a killed step can continue; multiples of the encoder's batch.
+# Images and captions between two points from which a killed step can continue; multiples of the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
 
@@ -325,7 +324,7 @@ def encode_crops(
 def _open_pass(
     spec: EncoderSpec, store: Path, encoder: Path, placing: Placing, *, grid: bool = False
 ) -> tuple[StoredImages, ImageEncoder, dict[str, Any]]:
-    """StoredImages and encoder of a pass over a store, from their folders; and the facts for its manifest."""
+    """Images and encoder of a pass over a store, from their folders; and the facts for its manifest."""
     images = place_images(open_store(store), placing)
     facts = {"data_on": {"image store": place_of_images(images)}}
     return images, load_encoder(spec, encoder, grid=grid), facts

@@ -28,7 +28,7 @@ from vsepp.features.crops import (
     sizes_of,
 )
 from vsepp.features.frozen import CAPTIONS, FILE, check_size, epoch_file, tape_features
-from vsepp.models.encoder import ImageEncoder, encoder_dim, load_encoder
+from vsepp.models.encoder import ImageEncoder, build_encoder, encoder_dim, load_encoder
 from vsepp.models.sets import ImageBatch
 
 if TYPE_CHECKING:
@@ -178,12 +178,8 @@ class Inline:
     ) -> None:
         check_size(encoder, crops.crop)
         self.dim = encoder.dim
-        self._store, self._encoder, self._crops, self._device = (
-            store,
-            encoder.to(device).eval(),
-            crops,
-            device,
-        )
+        self._encoder = encoder.to(device).eval()
+        self._store, self._crops, self._device = store, crops, device
 
     def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0, on the device.
@@ -233,7 +229,7 @@ def open_images(
     run
         The run's spec; see `RunSpec.reads`.
     folders
-        Role → folder. With a frozen encoder `features`, under the validation and test crop, and what the run reads: `tape`, or
+        Role → folder, all of which must be given. With a frozen encoder `features`, under the validation and test crop, and what the run reads: `tape`, or
         `train_store` and `encoder`. With a live encoder `train_store`, `eval_store` and `encoder`.
     images, captions
         The corpus' tables.
@@ -277,13 +273,22 @@ def _live_images(
     # Validation reads a small part of the images: it uses what training has placed, otherwise files.
     shared = folders["eval_store"] == folders["train_store"]
     centre = CentreCrops(store, run.eval_crop) if shared else _centre_crops(run, folders, count)
-    cells = load_encoder(run.encoder, folders["encoder"], grid=True).vectors() if run.grid else None
+    cells = build_encoder(run.encoder, grid=True).vectors() if run.grid else None
     on = {"image store": place_of_images(store)}
     return Images(RandomCrops(store, crops), centre, encoder_dim(folders["encoder"]), on, cells)
 
 
 def open_eval_images(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features | CentreCrops:
-    """Open what a run's model reads for validation and test, of `count` images in the table; errors as of `open_images`."""
+    """Open what a run's model reads for validation and test, of `count` images in the table.
+
+    Raises
+    ------
+    VseppError
+        As of `open_images`, and if the folder was not given.
+    """
+    role = "eval_store" if run.reads == "live" else "features"
+    if role not in folders:
+        raise VseppError(f"run {run.id}: needs the folder of its {role}, but none was given")
     return _centre_crops(run, folders, count) if run.reads == "live" else _features(run, folders, count)
 
 

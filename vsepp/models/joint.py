@@ -191,11 +191,6 @@ def load_joint(
     return model.eval()
 
 
-def holds_encoder(path: Path) -> bool:
-    """Whether a run's weights include an image encoder's. Errors as in `vsepp.models.weights.read`."""
-    return any(name.startswith(ENCODER_PREFIX) for name in weights.read(path))
-
-
 def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:
     """Scale each row to unit length, in fp32 at least; a zero row stays zero, with a finite gradient."""
     if vectors.dtype in (torch.bfloat16, torch.float16):

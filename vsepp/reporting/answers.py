@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vsepp.base.files import read_json
+from vsepp.base.files import read_json, reading
 from vsepp.base.manifest import require_intact
 from vsepp.data.arrays import read_npz
 from vsepp.evaluation.embeddings import Embeddings
@@ -29,8 +29,9 @@ class Pictures:
             Where a file is missing or is something else.
         """
         expected = "small pictures of a split; run the step that makes them again"
-        arrays = read_npz(folder / "pictures.npz", ("jpegs", "offsets"), expected)
-        self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
+        with reading(folder / "pictures.npz", expected):
+            arrays = read_npz(folder / "pictures.npz", ("jpegs", "offsets"), expected)
+            self._jpegs, self._offsets = arrays["jpegs"].tobytes(), arrays["offsets"]
         self.images: list[dict] = read_json(folder / "captions.json", expected)
         """What is known of each image: `id`, and `captions`, a list of texts."""
 

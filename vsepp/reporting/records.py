@@ -88,7 +88,7 @@ class Record(Ranked):
 
     @property
     def collapsed(self) -> bool:
-        """Whether training ended with ranks hardly above chance's on validation; see `vsepp.training.history`."""
+        """Whether training ended with ranks hardly above chance's on validation; see `vsepp.training.loop.is_collapsed`."""
         return bool(self.epochs) and self.epochs[-1].get("collapsed") == "1"
 
     def trouble(self, protocol: str | None = None) -> str:

@@ -114,28 +114,28 @@ class _Speaker:
 
     def surroundings(self, scene: Scene) -> str:
         """Ground, sky, both in either order, or nothing."""
-        said = [
+        phrases = [
             self.word(forms)
             for forms in (GROUNDS[scene.ground], SKIES[scene.sky])
             if not self.happens(self.settings.omit_background)
         ]
-        return " ".join(said if self.happens(0.7) else said[::-1])
+        return " ".join(phrases if self.happens(0.7) else phrases[::-1])
 
     def mention(self, thing: Thing) -> str:
         """A noun phrase with its article; attributes are left out with probability `omit_attribute`."""
-        said = {
+        kept = {
             what for what in ("size", "colour", "texture") if not self.happens(self.settings.omit_attribute)
         }
         before: list[str] = []
         behind = ""
-        if "texture" in said and TEXTURES[thing.texture]:
+        if "texture" in kept and TEXTURES[thing.texture]:
             if self.happens(_TEXTURE_BEHIND):
                 behind = " " + self.word(TEXTURES_BEHIND[thing.texture])
             else:
                 before.append(self.word(TEXTURES[thing.texture]))
-        if "colour" in said:
+        if "colour" in kept:
             before.insert(0 if self.happens(_COLOUR_LAST) else len(before), self.word(COLOURS[thing.colour]))
-        if "size" in said and _SIZES[thing.size]:
+        if "size" in kept and _SIZES[thing.size]:
             before.insert(0, self.word(_SIZES[thing.size]))
         noun = self.word(_VAGUE if self.happens(self.settings.vague) else SHAPES[thing.shape])
         phrase = " ".join([*before, noun])

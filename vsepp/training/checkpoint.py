@@ -60,7 +60,7 @@ class Progress:
     began: float = 0.0
     """When that epoch would have begun on this process's clock without interruption."""
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
-    """Weights of the `model` and of the `loss` in the best epoch so far, on the CPU; in the first process only."""
+    """Weights of the `model` and of the `loss` in the best epoch so far, on the CPU; the first process alone keeps it up to date."""
     best_epoch: int = 0
 
     def begin_epoch(self) -> None:
@@ -142,7 +142,7 @@ class Checkpoint:
         training.loss.state.load_state_dict(saved["loss"])
         training.optimiser.load_state_dict(saved["optimiser"])
         torch.set_rng_state(saved["random"])
-        if training.device.type == "cuda":
+        if training.device.type == "cuda" and "random_cuda" in saved:
             torch.cuda.set_rng_state(saved["random_cuda"], training.device)
         progress = Progress(**saved["progress"])
         progress.history = [EpochRecord(**record) for record in saved["progress"]["history"]]

@@ -149,7 +149,8 @@ def take_step(training: Training, batch: StepBatch, rate: float, factor: float =
     images, captions = training.group.gather(images, captions, batch.pairs)
     scores = model.scores(images, captions)
     value = total = loss(scores, batch.known)
-    if batch.candidates is not None and sets is not None:
+    if batch.candidates is not None:
+        assert sets is not None  # of a model with a matcher, whose batch is not embedded in parts
         with autocast:
             queries = batch.known.queries or batch.pairs
             total = value + matching_loss(model, *sets, scores, batch.candidates, queries)

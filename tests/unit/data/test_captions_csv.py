@@ -65,6 +65,7 @@ def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_a
         ),
         ('image,caption\na.jpg,"A dog\n', "row 1"),
         ("image,caption\na.jpg, \n", "row 1"),
+        ("image,caption\n.,A dog\n", "row 1"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, text, said):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from asked import png
 from PIL import Image
 from raw_layouts import corpus, encoded, jpeg, paths, read, write_flickr8k
 from specs import change
@@ -147,6 +148,20 @@ def test_a_picture_that_is_too_large_names_itself(tmp_path):
     long = encoded(Image.new("L", (60_000, 20)), "PNG")
     with pytest.raises(VseppError, match=r"long\.png: has 60000 × 20 pixels, which are 1152000 × 384"):
         built(tmp_path, {"long.png": long}, StoreSpec("short_side", 384))
+
+
+@pytest.mark.parametrize("side", [13_400, 14_000])  # below and above where Pillow itself refuses
+def test_a_header_of_too_many_pixels_is_refused_with_the_number(side):
+    with pytest.raises(VseppError, match=r"a\.png.*89,478,485"):
+        read_picture(png(side, side), "a.png", upright=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "got"), [(None, "NoneType"), (7, "int"), (np.zeros((4, 4, 5), np.uint8), r"\(4, 4, 5\)")]
+)
+def test_what_is_no_picture_is_refused_by_what_it_is(given, got):
+    with pytest.raises(VseppError, match=rf"image 0.*{got}"):
+        read_picture(given, "image 0", upright=False)
 
 
 def test_where_sizes_are_needed_first_all_without_one_are_named_and_then_all_that_are_cut(tmp_path):

@@ -5,6 +5,7 @@ As a program this starts the processes: python test_distributed.py CORPUS OUT PO
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import subprocess
 import sys
@@ -225,7 +226,7 @@ def test_dropout_differs_between_processes_and_is_the_same_after_a_kill(processe
     )
     assert all(torch.equal(value, cut[name]) for name, value in whole.items())
     masks = [found["mask"] for found in processes]
-    assert not any(torch.equal(masks[0], other) for other in masks[1:])
+    assert not any(torch.equal(one, other) for one, other in itertools.combinations(masks, 2))
 
 
 def test_an_encoder_in_training_mode_is_not_divided():

@@ -91,7 +91,7 @@ def _problem(row: Mapping[Any, Any], name: str) -> str | None:
     """What is wrong with a row."""
     if None in row:
         return "more cells than columns, is a caption with a comma not in quotes?"
-    if not name:
+    if not PurePosixPath(name).name:
         return "names no image"
     return "fewer cells than columns" if None in row.values() else None
 

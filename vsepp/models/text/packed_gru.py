@@ -74,8 +74,8 @@ class _Step(NamedTuple):
 #     2     6         runs, sleeps  0 0 0 0 0 1             0 0
 #     3     1         home          None: each has its own  0
 #
-# States stand in the order of parent and word. After a step in which each caption has its own state, so it has in all later
-# steps: a caption's parent is then the state with its own number, and `parents` is `None`.
+# States stand in the order of parent and word. Once each caption has its own state, it keeps one in all later steps:
+# a caption's parent is then the state with its own number, and `parents` is `None`.
 def _plan(tokens: torch.Tensor, sizes: Sequence[int], words: int) -> tuple[torch.Tensor, list[_Step]]:
     """The word of each state, and the steps of packed captions.
 
@@ -180,9 +180,8 @@ class _Recurrence(torch.autograd.Function):
         n_gradients = torch.empty_like(gap)  # gradients of x_n
         # The same, summed for each state that was read.
         low = gates.new_empty(len(before), 3 * d, dtype=weight.dtype)
-        h_gradient = gradient.clone(
-            memory_format=torch.contiguous_format
-        )  # h's gradient after a step, then before it
+        # h's gradient after a step, then before it.
+        h_gradient = gradient.clone(memory_format=torch.contiguous_format)
         views = _by_step(
             steps,
             *gates.split(d, dim=1),
@@ -196,9 +195,8 @@ class _Recurrence(torch.autograd.Function):
         for step, read, of_step in reversed(list(zip(steps, reads, views, strict=True))):
             r, z, n, new_h, difference, into_gates, into_r, into_z, into_state, into_n = of_step
             later = step.captions - step.ending
-            if (
-                step.caption_states is not None
-            ):  # else `h_gradient` holds the ending captions' rows since the start
+            # Where each caption has its own state, `h_gradient` holds the ending captions' rows since the start.
+            if step.caption_states is not None:
                 ending = _add_up(gradient[later : step.captions], step.caption_states[later:], step.states)
                 h_gradient = h_gradient.add_(ending) if later else ending
             h = h_gradient[: step.states]
