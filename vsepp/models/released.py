@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, require_file, shortly, whole_file, write_text
+from vsepp.base.publish import CONFIG
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.models import weights
@@ -266,6 +267,6 @@ def fit_state(
 def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: Vocabulary) -> None:
     out.mkdir(parents=True, exist_ok=True)
     words.write(out)
-    write_text(out / "config.json", to_json(run) + "\n")
+    write_text(out / CONFIG, to_json(run) + "\n")
     with whole_file(out / "model.safetensors") as partial:
         save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)

@@ -18,7 +18,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
-from vsepp.base.publish import publish, spec_of
+from vsepp.base.publish import CONFIG, publish, spec_of
 from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
@@ -35,7 +35,7 @@ from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisi
 from vsepp.training.step import RunLoss, Training, make_optimiser, require_parts, take_step
 
 log = logging.getLogger("vsepp")
-MODEL_FILE, HISTORY_FILE, SPEC_FILE = "model.safetensors", "history.csv", "config.json"
+MODEL_FILE, HISTORY_FILE = "model.safetensors", "history.csv"
 LOSS_FILE = "loss.safetensors"
 """File of the loss's own parameters in the best epoch, beside the model's."""
 
@@ -334,8 +334,8 @@ def _publish_best(
     write_text(
         state / HISTORY_FILE, csv_text([field.name for field in fields(EpochRecord)], map(vars, history))
     )
-    write_text(state / SPEC_FILE, to_json(run) + "\n")
-    names = [MODEL_FILE, HISTORY_FILE, SPEC_FILE]
+    write_text(state / CONFIG, to_json(run) + "\n")
+    names = [MODEL_FILE, HISTORY_FILE, CONFIG]
     if progress.best["loss"]:
         save_file(progress.best["loss"], state / LOSS_FILE)
         names.append(LOSS_FILE)
