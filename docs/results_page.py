@@ -13,9 +13,9 @@ from pathlib import Path
 from jinja2 import StrictUndefined, Template
 
 from vsepp.pipeline.planner import make_plan
-from vsepp.reporting.claims import SIGNS
-from vsepp.reporting.layout import ReportSpec
-from vsepp.reporting.pages import write_report
+from vsepp.report.claims import SIGNS
+from vsepp.report.layout import ReportSpec
+from vsepp.report.pages import write_report
 
 TEXT = Path(__file__).with_name("results.md.j2")
 

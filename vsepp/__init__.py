@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from vsepp.base.errors import VseppError
 
 if TYPE_CHECKING:
-    from vsepp.retrieval import Model, evaluate, load, rank
+    from vsepp.api import Model, evaluate, load, rank
 
 __version__ = "0.3.0"
 __all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
@@ -28,7 +28,7 @@ __all__ = ["Model", "VseppError", "__version__", "evaluate", "load", "rank"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'vsepp' has no attribute {name!r}")
-    return getattr(import_module("vsepp.retrieval"), name)
+    return getattr(import_module("vsepp.api"), name)
 
 
 def __dir__() -> list[str]:

@@ -26,6 +26,7 @@ from PIL import Image, ImageFile
 from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, write_karpathy, write_precomp
 
 import vsepp
+from vsepp.api import LAYOUT, LAYOUT_FILE
 from vsepp.base.manifest import recorded
 from vsepp.base.spec import StoreSpec, to_dict, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
@@ -35,14 +36,13 @@ from vsepp.data.raw import Container
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables, write_tables
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.given import read_given
-from vsepp.evaluation.protocols import evaluate
+from vsepp.evaluation.truths import cxc, eccv
 from vsepp.features.published import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.released import read_checkpoint, read_words
-from vsepp.retrieval import LAYOUT, LAYOUT_FILE
-from vsepp.truths import cxc, eccv
 
 CPU = torch.device("cpu")
 

@@ -13,7 +13,7 @@ from PIL import Image
 import vsepp
 from vsepp.pipeline.code import CODE
 from vsepp.pipeline.table import PLANS
-from vsepp.reporting.expected import read_expected
+from vsepp.report.expected import read_expected
 
 pytestmark = [pytest.mark.whole, pytest.mark.timeout(5400)]
 REPORT = "reports/mini/paper/vsepp"

@@ -16,7 +16,7 @@ import pytest
 from flickr8k import SHARED
 
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.truths import cxc, eccv
+from vsepp.evaluation.truths import cxc, eccv
 
 FILES = {role: SHARED / "cxc" / f"{file}.gz" for role, file in cxc.FILES.items()}
 pytestmark = [
@@ -31,8 +31,8 @@ import json, resource, sys, time
 from pathlib import Path
 from vsepp.evaluation import judged, protocols
 from vsepp.evaluation.embeddings import Embeddings
-from vsepp.reporting.judged import as_text
-from vsepp.truths import cxc, eccv
+from vsepp.report.judged import as_text
+from vsepp.evaluation.truths import cxc, eccv
 
 found, start = {}, time.perf_counter()
 tested = Embeddings.load(Path(sys.argv[1]))

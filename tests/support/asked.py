@@ -9,12 +9,12 @@ import numpy as np
 import specs
 import torch
 
+from vsepp.api import Model
+from vsepp.apps.query import Index
 from vsepp.base.spec import Component
 from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
-from vsepp.retrieval import Model
-from vsepp.search import Index
 
 DOT, ORDER = Component("dot"), Component("order", {"form": "root"})
 DIM = specs.MODEL.joint_dim

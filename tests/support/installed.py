@@ -58,7 +58,7 @@ DOTS = '''
 """A dot, computed and then drawn."""
 from dataclasses import dataclass
 
-from vsepp.reporting.plots import Said, read_data
+from vsepp.report.plots import Said, read_data
 
 NEEDS = ("losses",)
 

@@ -8,12 +8,12 @@ import numpy as np
 
 from vsepp.base.files import path_digest
 from vsepp.base.manifest import artefact_digest, write_manifest
-from vsepp.evaluation import protocols
+from vsepp.evaluation import evaluate as protocols
+from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
-from vsepp.evaluation.protocols import Evaluation
 from vsepp.evaluation.ranks import Ranks
-from vsepp.reporting.layout import TrainedSpec
-from vsepp.reporting.records import read_records
+from vsepp.report.layout import TrainedSpec
+from vsepp.report.models import read_records
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {

@@ -20,7 +20,7 @@ import checks  # noqa: E402
 import first_light  # noqa: E402
 import measure  # noqa: E402
 
-from vsepp.reporting.studies import Study  # noqa: E402
+from vsepp.report.records import Study  # noqa: E402
 
 SHORT = [
     "correct/features/*/bf16",

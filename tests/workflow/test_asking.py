@@ -19,8 +19,8 @@ from PIL import Image
 
 import vsepp
 from vsepp.apps.cli import main
-from vsepp.search import open_index
-from vsepp.serve import serve
+from vsepp.apps.query import open_index
+from vsepp.apps.serve import serve
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP = RUNS[:2]

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from dag import RUNS
 
-from vsepp.reporting.studies import FILES
+from vsepp.report.records import FILES
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS

@@ -11,7 +11,7 @@ from processes import wait_until
 
 from vsepp.base.manifest import MANIFEST
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
-from vsepp.evaluation.protocols import evaluate
+from vsepp.evaluation.evaluate import evaluate
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS

@@ -55,8 +55,8 @@ KINDS = {
     "optimiser": Kind("vsepp.training.optimisers", "Optimiser"),
     "image encoder": Kind("vsepp.models.image", "build"),
     "reader": Kind("vsepp.data.readers", "read"),
-    "figure": Kind("vsepp.reporting.figures", "draw"),
-    "truth": Kind("vsepp.truths", "read"),
+    "figure": Kind("vsepp.report.figures", "draw"),
+    "truth": Kind("vsepp.evaluation.truths", "read"),
 }
 
 

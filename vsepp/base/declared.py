@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:
     SplitName = Split
 PROTOCOLS = ("1K", "5x1K", "5K")
-"""Protocols of own captions, see `vsepp.evaluation.protocols`."""
+"""Protocols of own captions, see `vsepp.evaluation.evaluate`."""
 WORDS: Literal["words"] = "words"
 PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""

@@ -269,7 +269,7 @@ class FigureDataSpec:
     """What is computed for a figure of losses."""
 
     kind: Component
-    """A module of vsepp.reporting.figures."""
+    """A module of vsepp.report.figures."""
     losses: tuple[Component, ...]
     """The losses drawn: modules of vsepp.losses."""
 
@@ -593,7 +593,7 @@ class EvaluationSpec:
 
     @property
     def truths(self) -> tuple[str, ...]:
-        """Protocols that are truths, modules of vsepp.truths."""
+        """Protocols that are truths, modules of vsepp.evaluation.truths."""
         return tuple(name for name in self.protocols if name not in PROTOCOLS)
 
 

@@ -1,4 +1,4 @@
-"""Small pictures of a split's images with their captions: for pages (`vsepp.reporting.answers`), not for models."""
+"""Small pictures of a split's images with their captions: for pages (`vsepp.report.answers`), not for models."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Judged:
         }
 
     def __str__(self) -> str:
-        """Recalls to read; numbers are rounded here and nowhere else. `vsepp.reporting.judged.as_text` has all metrics."""
+        """Recalls to read; numbers are rounded here and nowhere else. `vsepp.report.judged.as_text` has all metrics."""
         lines = [self.heading, f"{'':<20}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}"]
         for task, ranks in self.ranks.items():
             values = [metric(ranks) for metric in PAPER.values()]

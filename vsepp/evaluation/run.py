@@ -14,7 +14,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec, RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.evaluation import protocols
+from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import SplitRows, encode_split, split_rows
 from vsepp.evaluation.rerank import Reranker

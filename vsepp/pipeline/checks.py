@@ -17,7 +17,7 @@ from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.settings import RunKeys
-from vsepp.reporting.entries import Row
+from vsepp.report.entries import Row
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (

@@ -16,9 +16,9 @@ from vsepp.pipeline.settings import (
     ReleasedFile,
     ReleasedKeys,
 )
-from vsepp.reporting.claims import Claim, ClaimsFile, Difference
-from vsepp.reporting.entries import TablesFile
-from vsepp.reporting.published import Published, read_published
+from vsepp.report.claims import Claim, ClaimsFile, Difference
+from vsepp.report.entries import TablesFile
+from vsepp.report.published import Published, read_published
 
 
 @dataclass(frozen=True, kw_only=True)

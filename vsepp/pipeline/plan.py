@@ -11,7 +11,7 @@ from vsepp.base.spec import RunSpec, SourceSpec, seeded
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.step import Artefact
 from vsepp.pipeline.table import SourceFile, Table
-from vsepp.reporting.studies import Study, study_of
+from vsepp.report.records import Study, study_of
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""

@@ -44,7 +44,7 @@ from vsepp.pipeline.settings import ReleasedKeys, RunKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
-from vsepp.reporting.layout import report_spec
+from vsepp.report.layout import report_spec
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:

@@ -24,7 +24,7 @@ from vsepp.base import spec
 from vsepp.base.components import component_of, require_known
 from vsepp.base.declared import STRICT, Count, Crops, Name, Role, Seed, SplitName, adapter
 from vsepp.base.spec import COMPONENTS, Component, Mode
-from vsepp.reporting.entries import Protocol
+from vsepp.report.entries import Protocol
 
 Trainset = Literal["1C", "10C", "RC", "regions", "1C+rV", "10C+rV", "RC+rV", "regions+rV"]
 
@@ -160,7 +160,7 @@ class DatasetKeys(spec.CorpusKeys):
     precomputed: dict[Literal["1C", "10C", "regions"], str] = dataclasses.field(default_factory=dict)
     """Crops or regions → entry with the published features and captions of this data set."""
     truths: tuple[str, ...] = ()
-    """Modules of vsepp.truths that say what is correct in its test set besides own captions."""
+    """Modules of vsepp.evaluation.truths that say what is correct in its test set besides own captions."""
 
 
 class CorpusOfRole(_Model):

@@ -15,8 +15,8 @@ from torchvision.transforms.functional import pil_to_tensor
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.data.tables import write_tables
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.given import read_given
-from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.scores import ScoredSet
 
 IMAGES, CAPTIONS = 12, 30

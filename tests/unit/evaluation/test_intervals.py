@@ -8,6 +8,7 @@ import pytest
 from vsepp.base.errors import VseppError
 from vsepp.evaluation import intervals
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import (
     Interval,
     effect,
@@ -18,7 +19,6 @@ from vsepp.evaluation.intervals import (
     seed_interval,
 )
 from vsepp.evaluation.metric_list import RECALLS
-from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.ranks import Ranks
 
 # Three images with two, one and three captions.

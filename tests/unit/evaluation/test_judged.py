@@ -19,7 +19,7 @@ from vsepp.evaluation.metric_list import METRICS
 from vsepp.evaluation.ranks import kept_ranks
 from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
 from vsepp.evaluation.truth import Gallery, Positives, Ratings
-from vsepp.truths import cxc, eccv
+from vsepp.evaluation.truths import cxc, eccv
 
 IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])
 """Ids in the order of a file; captions 7 and 5 are of image 30, 6 and 1 of 10, 2 and 9 of 20."""

@@ -3,6 +3,7 @@ import pytest
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.metrics import (
     DirectionMetrics,
     RetrievalMetrics,
@@ -11,7 +12,6 @@ from vsepp.evaluation.metrics import (
     mean_metrics,
     retrieval_metrics,
 )
-from vsepp.evaluation.protocols import evaluate
 from vsepp.evaluation.ranks import Ranks
 
 

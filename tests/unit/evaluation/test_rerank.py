@@ -17,7 +17,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.evaluation import protocols
+from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
 from vsepp.evaluation.rerank import Reranker

@@ -13,7 +13,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.evaluation import protocols
+from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import kept_ranks

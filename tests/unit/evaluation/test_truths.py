@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import protocols
+from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.intervals import per_image

@@ -323,7 +323,7 @@ def test_an_edit_of_what_decides_no_page_makes_no_report_again(project, before):
 
 
 def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):
-    write(project, "vsepp/reporting/figures/dots.py", DOTS)
+    write(project, "vsepp/report/figures/dots.py", DOTS)
     mine = {
         "kind": {"name": "dots", "at": 0.2},
         "title": "Dots",
@@ -334,7 +334,7 @@ def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_ow
     edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
     after = table(project)
     assert new(before, after) == {"figure_data vsepp/mine"}
-    write(project, "vsepp/reporting/figures/dots.py", DOTS.replace("0.5", "0.6"))
+    write(project, "vsepp/report/figures/dots.py", DOTS.replace("0.5", "0.6"))
     edited = table(project)
     assert changed(after, edited) == {"figure_data vsepp/mine"}
     assert edited["report vsepp"] != after["report vsepp"]
@@ -358,7 +358,7 @@ def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_a
 def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_again(project, before):
     write(
         project,
-        "vsepp/truths/half.py",
+        "vsepp/evaluation/truths/half.py",
         """
         from vsepp.evaluation.judged import judge
 

@@ -3,7 +3,7 @@
 import pytest
 from plans import PARAMS, plan
 
-from vsepp.reporting.studies import Study
+from vsepp.report.records import Study
 
 RESULTS = PARAMS.parent / "docs/results"
 

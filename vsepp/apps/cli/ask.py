@@ -16,7 +16,7 @@ from vsepp.base.progress import table
 from vsepp.shipped import model_folder
 
 if TYPE_CHECKING:
-    from vsepp.search import Index
+    from vsepp.apps.query import Index
 
 log = logging.getLogger("vsepp")
 _MODEL = "flickr8k, which comes with vsepp, or the folder of a trained run or an exported model"
@@ -65,7 +65,7 @@ def add_steps(steps: Any) -> None:
 def export(given: argparse.Namespace) -> None:
     """Export a run and say where it is."""
     folder = model_folder(given.run)
-    from vsepp.export import export_run
+    from vsepp.apps.export import export_run
 
     licences = {}
     if given.params.is_dir():
@@ -102,7 +102,7 @@ def _require_there(given: argparse.Namespace, *models: str) -> None:
 
 def _opened(given: argparse.Namespace, model: str) -> Index:
     """The model with its index: the given pictures and captions, else its own test images and captions."""
-    from vsepp.search import index_pictures, open_index
+    from vsepp.apps.query import index_pictures, open_index
 
     if given.pictures is None and given.captions is None:
         return open_index(model, device=given.device)
@@ -149,6 +149,6 @@ def serve(given: argparse.Namespace) -> None:
     if len(given.models) > 2:
         raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
     _require_there(given, *given.models)
-    from vsepp.serve import serve
+    from vsepp.apps.serve import serve
 
     serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)

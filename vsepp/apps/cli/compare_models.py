@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.apps.cli.common import add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
-from vsepp.reporting.studies import METRICS_FILE, Kept
+from vsepp.report.records import METRICS_FILE, Kept
 
 
 def add_steps(steps: Any) -> None:
@@ -31,7 +31,7 @@ def add_steps(steps: Any) -> None:
 
 def compare(given: argparse.Namespace) -> None:
     """Print the differences between models: of two in words, of more as a table."""
-    from vsepp.reporting import compare as comparing
+    from vsepp.report import compare as comparing
 
     names = [given.a, *given.others]
     how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]

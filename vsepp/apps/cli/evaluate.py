@@ -107,11 +107,11 @@ def _score(given: argparse.Namespace) -> None:
     """Score what is given."""
     from vsepp.base.manifest import MANIFEST, recorded, require_intact
     from vsepp.base.publish import published
-    from vsepp.evaluation import protocols
+    from vsepp.evaluation import evaluate as protocols
     from vsepp.evaluation.embeddings import Embeddings
     from vsepp.evaluation.given import read_given
     from vsepp.evaluation.judged import judge
-    from vsepp.reporting.judged import as_text
+    from vsepp.report.judged import as_text
 
     if given.output is not None:
         output_folder(given.output)
@@ -131,7 +131,7 @@ def _score(given: argparse.Namespace) -> None:
     names = [evaluation.protocol for evaluation in evaluations]
     spec = {"protocols": names, "fold_size": given.fold_size}
     inputs = {"embeddings": given.given}
-    modules = ["vsepp.evaluation.protocols", "vsepp.evaluation.judged"]
+    modules = ["vsepp.evaluation.evaluate", "vsepp.evaluation.judged"]
     if isinstance(tested, Embeddings):
         modules.append(module_name("similarity", tested.similarity.name))
     with (

@@ -33,7 +33,7 @@ def try_pictures(given: argparse.Namespace) -> None:
         raise VseppError("there is no Snakefile here: run this in the folder of a clone of the project")
     if given.captions is not None and not given.captions.is_file():
         raise VseppError(f"{given.captions}: no such file; expected a CSV with the columns image and caption")
-    from vsepp.own_pictures import prepare
+    from vsepp.apps.own_pictures import prepare
     from vsepp.pipeline.planner import make_plan
 
     trial = prepare(given.folder, given.captions)

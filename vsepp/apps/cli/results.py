@@ -76,9 +76,9 @@ def verify(given: argparse.Namespace) -> None:
 def _hold_scores(plan: Plan, config: str) -> None:
     """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
     from vsepp.pipeline.plan import expected_of
-    from vsepp.reporting import expected
-    from vsepp.reporting.records import read_records
-    from vsepp.reporting.studies import METRICS_FILE
+    from vsepp.report import expected
+    from vsepp.report.models import read_records
+    from vsepp.report.records import METRICS_FILE
 
     reports = [made.spec for made in plan.of_kind("report").values()]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
@@ -100,7 +100,7 @@ def _hold_scores(plan: Plan, config: str) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Record finished models that have no record."""
-    from vsepp.reporting.studies import Study, is_of, read_results, write_study
+    from vsepp.report.records import Study, is_of, read_results, write_study
 
     plan, waiting, damaged = plan_of(given), 0, 0
     study = plan.study

@@ -8,12 +8,12 @@ from pathlib import Path
 from vsepp.base.manifest import differences, manifest_if_intact
 from vsepp.base.spec import from_dict
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
-from vsepp.reporting.layout import ReportSpec, TrainedSpec
+from vsepp.report.layout import ReportSpec, TrainedSpec
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Write a report: tables, figures and pages; print the headline."""
-    from vsepp.reporting.pages import write_report
+    from vsepp.report.pages import write_report
 
     print(write_report(spec, out, job.output, _by_other_code(spec.models)))
     return {}
@@ -37,7 +37,7 @@ def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]
 
 def write_entry_page(folder: Path) -> None:
     """Write the preset's entry page, which lists its reports."""
-    from vsepp.reporting.pages import write_entry
+    from vsepp.report.pages import write_entry
 
     write_entry(folder.absolute().parent.parent)
 
@@ -48,7 +48,7 @@ STEP = Step(
     run,
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
-    modules=lambda spec: ["vsepp.reporting.pages"],
+    modules=lambda spec: ["vsepp.report.pages"],
     components=lambda spec: [("figure", figure.kind.name) for _, figure in spec.figures],
     files=lambda spec: ["index.html", *spec.files],
     published=write_entry_page,

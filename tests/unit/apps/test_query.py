@@ -1,0 +1,83 @@
+"""What is nearest to a sentence or a picture, among embeddings that are made up."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from asked import CAPTIONS, DOT, ORDER, PICTURE, index
+from closeness import assert_near
+from PIL import Image
+
+from vsepp.apps.query import THUMBNAIL
+from vsepp.base.errors import VseppError
+
+
+def naive(similarity, image, caption):
+    if similarity is DOT:
+        return sum(float(f) * float(g) for f, g in zip(image, caption, strict=True))
+    return -math.sqrt(sum(max(0.0, float(g) - float(f)) ** 2 for f, g in zip(image, caption, strict=True)))
+
+
+@pytest.mark.parametrize("similarity", [DOT, ORDER])
+def test_a_sentence_finds_the_images_that_a_loop_finds(similarity):
+    asked = index(similarity)
+    (caption,) = asked.model.embed_captions(["a red dog"])
+    scores = [naive(similarity, image, caption) for image in asked.image_embeddings]
+    nearest = sorted(range(7), key=lambda row: -scores[row])
+    hits = asked.images_for("a red dog", k=7)
+    assert [hit.row for hit in hits] == nearest
+    assert_near([hit.score for hit in hits], [scores[row] for row in nearest], 1e-5)
+    assert [hit.rank for hit in hits] == [1, 2, 3, 4, 5, 6, 7]
+    firsts = {0: 0, 1: 1, 2: 3, 3: 4, 5: 7, 6: 10}
+    assert {hit.file_name: hit.caption for hit in hits} == {
+        f"{row}.jpg": CAPTIONS[firsts[row]] if row in firsts else "" for row in range(7)
+    }
+    assert asked.images_for("a red dog", k=3) == hits[:3]
+    assert asked.images_for("a red dog", k=99) == hits
+
+
+@pytest.mark.parametrize("similarity", [DOT, ORDER])
+def test_a_picture_finds_the_captions_that_a_loop_finds(similarity, tmp_path):
+    asked = index(similarity)
+    (image,) = asked.model.embed_images([PICTURE])
+    scores = [naive(similarity, image, caption) for caption in asked.caption_embeddings]
+    nearest = sorted(range(12), key=lambda row: -scores[row])[:4]
+    hits = asked.captions_for(PICTURE, k=4)
+    assert [hit.caption for hit in hits] == [CAPTIONS[row] for row in nearest]
+    assert [hit.image_id for hit in hits] == [f"id-{asked.caption_to_image[row]}" for row in nearest]
+    assert_near([hit.score for hit in hits], [scores[row] for row in nearest], 1e-5)
+    Image.fromarray(PICTURE).save(tmp_path / "a.png")
+    assert asked.captions_for(tmp_path / "a.png", k=4) == hits
+
+
+def test_thumbnails_are_the_stores_rows_or_the_files(tmp_path):
+    asked = index()
+    assert (np.asarray(asked.thumbnail(2)) == asked.pixels[7]).all()
+    Image.new("RGBA", (1000, 500), "red").save(tmp_path / "wide.png")
+    files = index(pixels=[tmp_path / "wide.png"], pixel_rows=np.array([0]))
+    assert files.thumbnail(0).size == (THUMBNAIL, THUMBNAIL // 2)
+    assert files.thumbnail(0).getpixel((0, 0)) == (255, 0, 0)
+    assert index(pixels=None).thumbnail(0) is None
+
+
+def test_words_that_the_model_does_not_know_are_named_once():
+    assert index().unknown_words("A red CAT, a cat") == ["cat", ","]
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (lambda asked: asked.images_for(" \n"), "got an empty text"),
+        (lambda asked: asked.images_for("a dog", 0), "at least 1 answer, got 0"),
+        (lambda asked: asked.captions_for(PICTURE, -2), "at least 1 answer, got -2"),
+        (lambda asked: asked.captions_for("nowhere.jpg"), "nowhere.jpg: no such file; expected a picture"),
+        (
+            lambda asked: dataclasses.replace(asked, captions=[]).captions_for(PICTURE),
+            "there are no captions",
+        ),
+    ],
+)
+def test_bad_questions_are_named(question, said):
+    with pytest.raises(VseppError, match=said):
+        question(index())

@@ -1,0 +1,162 @@
+"""The page of `vsepp serve`: what it takes for a picture, and that text stays text."""
+
+import contextlib
+import http.client
+import io
+import re
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asked import index, png
+from markupsafe import escape
+from PIL import Image
+from raw_layouts import encoded
+
+from vsepp.apps.serve import create_app, serve, trusted_hosts
+from vsepp.base.errors import VseppError
+
+AWKWARD = [
+    '<img src=x onerror="alert(1)">',
+    "'; DROP TABLE \"&amp;",
+    "كلب على العشب",
+    "a dog 🐕‍🦺 {{ 7*7 }} {% x %}",
+]
+
+
+def client(**changes):
+    return create_app([index(**changes)], ["localhost"]).test_client()
+
+
+PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+
+
+def posted(data, name="a.jpg"):
+    return client().post("/", data={"image": (io.BytesIO(data), name)})
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
+def test_a_picture_is_answered(kind):
+    page = posted(encoded(PICTURE, kind))
+    assert page.status_code == 200 and "caption 0" in page.text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        EPS,  # its decoder would start Ghostscript
+        encoded(PICTURE, "JPEG")[:300],
+        png(1_000_000, 1_000_000),
+        png(10_000, 10_000),
+        png(100, 100),
+    ],
+)
+def test_what_is_no_picture_is_refused_by_the_name_that_it_has(data):
+    page = posted(data, "of a dog.jpg")
+    assert page.status_code == 400 and "of a dog.jpg: " in page.text and "50,000,000" in page.text
+
+
+@pytest.mark.parametrize("text", AWKWARD)
+def test_sentences_are_shown_as_they_are(text):
+    page = client().get("/", query_string={"text": text}).text
+    assert f'value="{escape(text)}"' in page
+    assert "<img src=x" not in page
+
+
+def test_captions_and_names_are_shown_as_they_are():
+    page = client(captions=AWKWARD * 3, file_names=AWKWARD + AWKWARD[:3])
+    for shown in (
+        page.get("/", query_string={"text": "a dog"}).text,
+        page.post("/", data={"image": (io.BytesIO(encoded(PICTURE, "PNG")), AWKWARD[0])}).text,
+    ):
+        assert all(f'<p dir="auto">{escape(text)}</p>' in shown for text in AWKWARD)
+        assert "<img src=x" not in shown
+
+
+def test_without_an_image_store_names_and_captions_are_shown():
+    page = client(pixels=None)
+    assert "0.jpg" in page.get("/?text=a+dog").text
+    assert "/image/0/" not in page.get("/?text=a+dog").text
+    assert page.get("/image/0/0").status_code == 404
+
+
+def test_where_there_are_no_captions_no_picture_is_asked_for():
+    none = {"captions": [], "caption_to_image": np.arange(0)}
+    assert 'type="file"' not in client(**none).get("/?text=a+dog").text
+    assert 'type="file"' in client().get("/").text
+
+
+def test_scripts_run_only_from_the_page_itself():
+    found = client().get("/")
+    assert "default-src 'none'" in found.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in found.headers["Content-Security-Policy"]
+    assert found.headers["X-Content-Type-Options"] == "nosniff"
+    assert client().get("/page.js").mimetype == "text/javascript"
+    assert client().get("/page.css").mimetype == "text/css"
+
+
+def test_the_hosts_are_this_machine_and_the_one_that_was_given():
+    assert trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "127.0.0.1"]
+    assert trusted_hosts("Box.example")[2:] == ["box.example"]
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "said"),
+    [
+        ("127.0.0.1", 65536, "port 65536: expected a number from 0 to 65535"),
+        ("::1", 0, "'::1': expected a host name or an IPv4 address"),
+        ("nowhere.invalid", 0, "nowhere.invalid:0: cannot listen there"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(host, port, said):
+    with pytest.raises(VseppError, match=said):
+        serve([index()], host, port)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Host and port of a server in a process of its own."""
+    program = "from asked import index; from vsepp.apps.serve import serve; serve([index()], port=0)"
+    support = Path(__file__).parents[1] / "support"
+    command = [sys.executable, "-c", f"import sys; sys.path.append({str(support)!r}); {program}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    yield "127.0.0.1", int(re.match(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())[1])
+    assert process.poll() is None
+    process.kill()
+    process.communicate()
+
+
+def answer(address, *request, **options):
+    """Status and text of an answer."""
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
+        connection.request(*request, **options)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+
+
+def test_connections_that_send_half_a_request_keep_nobody_out_and_are_closed(address):
+    with contextlib.ExitStack() as stack:
+        halves = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
+        for half in halves:
+            half.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        started = time.monotonic()
+        assert answer(address, "GET", "/")[0] == 200
+        assert time.monotonic() - started < 5
+        for half in halves:
+            half.settimeout(60)
+            assert half.recv(1) == b""
+
+
+@pytest.mark.parametrize("megabytes", [22, 150])
+def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address, megabytes):
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    found, text = answer(address, "POST", "/", body=b"0" * (megabytes << 20), headers=headers)
+    assert (found, "one picture of at most 20 MB" in text) == (413, True)
+    assert answer(address, "GET", "/")[0] == 200

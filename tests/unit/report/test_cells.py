@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from reported import DIRTY, I2T, T2I
+
+from vsepp.base.errors import VseppError
+from vsepp.report.entries import Group, Row, Table
+from vsepp.report.layout import Feed, ReportSpec
+from vsepp.report.tables import build_table, flat_rows
+
+COLUMNS = ("r1", "r10", "medr")
+OWN = {"system": "VSE++", "encoder": "vit", "finetuned": "yes", "dataset": "coco", "trainset": "RC"}
+
+
+def fed(row, run=None, protocol=None, released=None):
+    """A published row, and what feeds it."""
+    return row, Feed(run, protocol, released)
+
+
+def table_of(*groups, **more):
+    return Table(title="T", caption="C.", dataset="coco", columns=COLUMNS, groups=groups, **more)
+
+
+@pytest.fixture
+def build(models, context, published):
+    """Build a table of fed rows and rows of one's own, from the models that are there."""
+
+    def make(*rows, table="table2", published=published, runs=None, **more):
+        feeds = dict(row for row in rows if isinstance(row, tuple))
+        shown = tuple(row[0] if isinstance(row, tuple) else row for row in rows)
+        spec = table_of(Group(heading="1K Test Images", rows=shown), **more)
+        report = ReportSpec(context, feeds=feeds, runs=runs or {})
+        return build_table(table, spec, report, published, models.records)
+
+    return make
+
+
+def cells(table, source, part="value"):
+    return {row.id: [getattr(cell, part) for cell in row.cells[source].values()] for row in table.rows}
+
+
+def test_rows_keep_their_order_and_hold_both_numbers(models, build):
+    models.add("vse0", (41.25, 76, 86, 2, 5))
+    table = build(fed("2.2", "vse0", "5x1K"), fed("1.7", "vsepp", "5x1K"))
+    assert [row.id for row in table.rows] == ["2.2", "1.7"]
+    assert cells(table, "paper")["2.2"] == [43.1, 87.1, 2.0, 32.5, 82.1, 3.0]
+    assert cells(table, "ours") == {"2.2": [41.25, 86.0, 2.0, 30.0, 80.0, 3.0], "1.7": [None] * 6}
+    assert [row.status for row in table.rows] == ["run", "not run"]
+    assert [len(row.ours) for row in table.rows] == [1, 0]
+    assert set(cells(table, "ours", "sd")["2.2"]) == {None}, "one seed has no deviation"
+    assert "Not run: 1 of 2 trained rows." in table.caption
+
+
+def test_several_seeds_give_mean_and_sample_deviation(models, build):
+    for seed, r1 in enumerate((40.0, 41.0, 45.0)):
+        models.add("vse0", (r1, *I2T[1:]), seed=seed)
+    table = build(fed("2.2", "vse0", "5x1K"))
+    (row,) = table.rows
+    assert row.cells["ours"]["i2t_r1"].value == 42.0
+    # ((40 − 42)² + (41 − 42)² + (45 − 42)²) / (3 − 1) = 7
+    assert row.cells["ours"]["i2t_r1"].sd == pytest.approx(math.sqrt(7))
+    assert row.cells["ours"]["t2i_r1"].sd == 0.0
+    assert "Ours: mean ± sample standard deviation over 3 seeds." in table.caption
+
+
+def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
+    # R@1 ties as printed (41.2), R@10 does not, and of Med r the lowest wins.
+    models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9))
+    models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9))
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K"))
+    best = cells(table, "ours", "best")
+    assert best["2.2"] == [True, False, False, True, True, True]
+    assert best["1.7"] == [True, True, True, True, False, True]
+    assert best["2.3"] == [False] * 6, "a missing cell is never the best"
+    # Printed, rows 2.2 / 1.7 / 2.3: R@1 43.1 / 49.0 / 46.8, R@10 87.1 / 88.4 / 89.0, Med r 2.0 / 1.8 / 1.8,
+    # then image retrieval 32.5 / 37.1 / 34.2, 82.1 / 83.8 / 83.6, 3.0 / 2.0 / 2.6.
+    assert cells(table, "paper", "best") == {
+        "2.2": [False] * 6,
+        "1.7": [True, False, True, True, True, True],
+        "2.3": [False, True, True, False, False, False],
+    }
+
+
+def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its_column(models, build):
+    models.add("a", (40.0, 76, 86, 2, 5))
+    models.add("b", (50.0, 76, 86, 1, 5))
+    models.add("c", (42.5, 76, 86, 5, 5))
+    rows = (fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K"))
+    tinted = cells(build(*rows, tint="green"), "ours", "tint")
+    # R@1; R@10, where all are alike; Med r, where the lowest is the best.
+    assert [tinted[row][:3] for row in ("2.2", "1.7", "2.3")] == [
+        [0, None, 0.75],
+        [1, None, 1],
+        [0.25, None, 0],
+    ]
+    # Printed: R@1 43.1 / 49.0 / 46.8.
+    paper = cells(build(*rows, tint="green"), "paper", "tint")
+    assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
+    assert set(cells(build(*rows), "ours", "tint")["2.2"]) == {None}
+
+
+def test_a_deviation_that_the_paper_prints_stands_beside_its_number(build, context, published):
+    key = ("table2", "2.2")
+    printed = {**published, key: {**published[key], "i2t_r1_sd": "0.3"}}
+    table = build(fed("2.2"), published=printed)
+    assert cells(table, "paper", "sd") == {"2.2": [0.3, *[None] * 5]}
+    assert flat_rows(table, context)[0]["paper_sd_i2t_r1"] == 0.3
+
+
+def test_the_best_is_sought_within_a_group(context, published):
+    groups = (Group(heading="1K", rows=("1.11",)), Group(heading="5K", rows=("1.13", "1.14")))
+    table = build_table("table1", table_of(*groups), ReportSpec(context), published, {})
+    best = cells(table, "paper", "best")
+    assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
+
+
+def test_quoted_rows_and_labels_follow_the_paper(build):
+    rows = {
+        row.id: row for row in build(*map(fed, ("1.5", "1.6", "1.7", "1.9", "1.11")), table="table1").rows
+    }
+    assert (rows["1.5"].status, rows["1.5"].facts["citation"]) == ("quoted", "Eisenschtat & Wolf (2016)")
+    assert [rows["1.5"].cells["paper"][name].value for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
+    assert not rows["1.5"].cells["paper"]["i2t_r10"].best, "a missing cell is never the best"
+    labels = [(row.facts["label"], row.facts["trainset_label"]) for row in rows.values()]
+    assert labels == [
+        ("2WayNet", "10C+rV"), ("VSE++", "1C (1 fold)"), ("VSE++", "RC"), ("VSE++ (fine-tuned)", "RC+rV"),
+        ("VSE++ (ResNet152, fine-tuned)", "RC+rV"),
+    ]  # fmt: skip
+    assert next(build(fed("1.4"), table="table1").rows).facts["trainset_label"] == "?"
+
+
+def test_a_note_stands_at_its_row_or_at_the_cell_that_it_names(build):
+    table = build(fed("1.3"), fed("2.1"), table="table1")
+    slip, _ = table.rows
+    cell = slip.cells["paper"]["i2t_r10"]
+    assert (cell.value, cell.mark, slip.mark) == (69.4, "a", "")
+    ((mark, text),) = table.notes
+    assert mark == "a" and text.startswith("[sic]")
+    (noted,) = build(fed("1.9")).rows
+    assert noted.mark == "a" and not any(cell.mark for cell in noted.cells["paper"].values())
+
+
+def test_the_group_says_which_test_images_were_used(models, build):
+    models.add("a", protocol="1K", n_images=100)
+    models.add("b")
+    rows = [fed("1.6", "a", "1K"), fed("2.2", "b", "5x1K"), fed("1.7", "b", "5x1K")]
+    (group,) = build(*rows).groups
+    assert group.measured_on == "mean of 5 folds of 100 test images; row 1.6: first 100 test images"
+    (group,) = build(fed("1.6")).groups
+    assert group.measured_on == ""
+
+
+def test_the_group_says_what_was_re_ranked(models, build):
+    models.add("a", protocol="1K", n_images=100, reranked=32)
+    (group,) = build(fed("1.6", "a", "1K")).groups
+    assert group.measured_on == "first 100 test images (re-ranked, 32 of 100)"
+
+
+def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, published):
+    for name, table in report().tables:
+        for group in build_table(name, table, report(), published, {}).groups:
+            protocols = {row.facts["protocol"] for row in group.rows}
+            assert (protocols == {"5K"}) == group.heading.startswith("5K")
+
+
+@pytest.mark.parametrize(
+    "row, table, message",
+    [
+        (fed("2.2", "a", "1K"), "table2", r"table2, row 2\.2.*1K.*5x1K"),
+        (fed("1.2", "a", "5x1K"), "table1", r"row 1\.2: it is quoted"),
+        (fed("1.2", released="a"), "table1", r"row 1\.2: it is quoted"),
+        (fed("2.9"), "table2", r"table2: row 2\.9 is not in published"),
+        (fed("2.2", released="a"), "table2", "no protocol 5x1K"),
+        (
+            fed("2.1", "a", "1K", "r"),
+            "table2",
+            r"r/seed-0, 1K: n_images is 1000, but 500 in .*/a/",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_filled_so_are_refused(models, build, row, table, message):
+    models.add("a", protocol="1K")
+    models.add("r", protocol="1K", n_images=1000, history=())
+    with pytest.raises(VseppError, match=message):
+        build(row, table=table)
+
+
+def test_flat_rows_give_every_number_unrounded(models, build, context):
+    models.add("a", (40 + 1 / 7, *I2T[1:]), (100 / 3, *T2I[1:]))
+    models.add("a", I2T, (100 / 3, *T2I[1:]), seed=1)
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7"), fed("1.9"))
+    rows = {row["row"]: row for row in flat_rows(table, context)}
+    cell = next(table.rows).cells["ours"]["i2t_r1"]
+    assert list(rows) == ["2.2", "1.7", "1.9"]
+    assert (rows["2.2"]["ours_i2t_r1"], rows["2.2"]["sd_i2t_r1"]) == (cell.value, cell.sd)
+    assert (rows["2.2"]["ours_t2i_r1"], rows["2.2"]["paper_i2t_r1"]) == (100 / 3, 43.1)
+    assert [row["n_seeds"] for row in rows.values()] == [2, 0, 0]
+    assert [row["status"] for row in rows.values()] == ["run", "not run", "not run"]
+    assert [row["ours_i2t_r1"] is None for row in rows.values()] == [False, True, True]
+    assert [row["ours_dataset"] for row in rows.values()] == ["scenes A", "", ""]
+
+
+def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models, build, context):
+    models.add("a")
+    models.add("b")
+    models.add("b", seed=1, trained=DIRTY)
+    models.add("c", git=DIRTY, trained=DIRTY)
+    rows = [
+        fed("2.2", "a", "5x1K"),
+        fed("1.7", "b", "5x1K"),
+        fed("2.3", "a", "5x1K", "c"),
+        fed("1.8"),
+    ]
+    table = build(*rows)
+    assert [row.sign for row in table.rows] == ["", "†", "†", ""]
+    flat = flat_rows(table, context)
+    assert [row["ours_uncommitted"] for row in flat] == ["", "train", "", ""]
+    assert [row["released_uncommitted"] for row in flat] == ["", "", "train evaluate", ""]
+    (note,) = [text for mark, text in table.notes if mark == "†"]
+    assert "uncommitted changes of code or parameters (train and evaluate)" in note
+    assert not any(mark == "†" for mark, _ in build(rows[0]).notes)
+
+
+def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):
+    models.add("a")
+    models.add("released", (99 + 1 / 7, 99, 99, 1, 2), (99, 99, 99, 1, 2), history=())
+    rows = [fed("2.2", "a", "5x1K", "released"), fed("1.7", "b", "5x1K", "released"), fed("2.3")]
+    table, plain = build(*rows), build(*[fed(row, feed.run, feed.protocol) for row, feed in rows])
+    assert cells(table, "released")["2.2"] == [99 + 1 / 7, 99.0, 1.0, 99.0, 99.0, 1.0]
+    assert cells(table, "released")["1.7"] == cells(table, "released")["2.2"]
+    assert cells(table, "released")["2.3"] == [None] * 6
+    for source, part in (("ours", "value"), ("ours", "sd"), ("ours", "best"), ("paper", "best")):
+        assert cells(table, source, part) == cells(plain, source, part)
+    assert [row.status for row in table.rows] == ["run", "not run", "not run"]
+    assert table.caption == plain.caption
+    assert [row["released_i2t_r1"] for row in flat_rows(table, context)] == [99 + 1 / 7, 99 + 1 / 7, None]
+
+
+def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_table(models, build, context):
+    models.add("mine", (60, *I2T[1:]))
+    rows = [
+        fed("1.9"),
+        Row(run="mine", protocol="5x1K"),
+        Row(run="x", protocol="1K", label="My x"),
+    ]
+    table = build(*rows, table="margins", runs={"mine": OWN, "x": OWN})
+    assert [row.facts["label"] for row in table.rows] == [
+        "VSE++ (fine-tuned)",
+        "VSE++ (vit, fine-tuned)",
+        "My x",
+    ]
+    assert cells(table, "paper")["mine"] == [None] * 6
+    assert cells(table, "ours")["mine"][0] == 60
+    assert cells(table, "ours", "best")["mine"] == [True] * 6
+    assert [row.status for row in table.rows] == ["not run", "run", "not run"]
+    assert (
+        "Our rows use scenes A in place of MS-COCO and vgg_mini in place of VGG19. Not run: 2 of 3"
+        in table.caption
+    )
+    flat = flat_rows(table, context)
+    assert [row["table"] for row in flat] == ["margins"] * 3
+    assert [row["kind"] for row in flat] == ["trained", "own", "own"]
+    assert [row["row"] for row in flat] == ["1.9", "mine", "x"]

@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from installed import DOTS, install
+from PIL import Image
+from pydantic import TypeAdapter
+from reported import CLEAN, DIRTY, I2T, seal
+
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import artefact_digest
+from vsepp.base.spec import Component, FigureDataSpec
+from vsepp.evaluation import evaluate as protocols
+from vsepp.evaluation.blocks import EmbeddingScores
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.scores import BestLists, best_items
+from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
+from vsepp.report.answers import Answers
+from vsepp.report.claims import CHANCE, NOT_RUN, SAME, Claim, Verdict
+from vsepp.report.drawing import write_figure, write_gaps
+from vsepp.report.entries import Figure
+from vsepp.report.layout import Feed, ReportSpec
+
+pytestmark = pytest.mark.usefixtures("formats")
+FORMATS = ("png", "svg", "pdf")
+SVG = "{http://www.w3.org/2000/svg}"
+CURVES = Figure(
+    kind=Component("curves"), title="Curves", caption="A caption.", dataset="flickr",
+    metrics=("i2t_r1", "t2i_r1"), runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"),
+)  # fmt: skip
+NEGATIVE_SET = Figure(
+    kind=Component("negative_set"), title="Negative set", caption="A caption.", dataset="flickr",
+    metrics=("i2t_r1",), protocol="1K", runs={2: "neg2", 8: "neg8", 512: "neg512"}, labels=("VSE++", "VSE0"),
+    baseline="vse0",
+)  # fmt: skip
+
+
+def add_curves(models, seeds=1, **more):
+    for seed in range(seeds):
+        models.add("vse0", seed=seed, history=(20, 30, 35 + seed))
+        models.add("vsepp", seed=seed, history=(15, 25, 30 + seed), **more)
+
+
+def add_sizes(models, seeds=1, **more):
+    """Add runs of a baseline and of two of three sizes."""
+    for run, r1 in (("neg2", 30), ("neg512", 35), ("vse0", 31)):
+        for seed in range(seeds):
+            models.add(
+                run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed, **(more if run == "neg2" else {})
+            )
+
+
+def texts(drawn):
+    """What an SVG has as text: beside each one's glyphs stands a comment."""
+    svg = (drawn.folder / f"{drawn.id}.svg").read_text(encoding="utf-8")
+    return set(re.findall(r"<!-- (.*?) -->", svg))
+
+
+@pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
+def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path):
+    add_sizes(models, seeds=2)
+    folders = [tmp_path / name for name in "abc"]
+    records = models.records
+    fewer = {run: seeds[:1] for run, seeds in records.items()}
+    for folder, shown in zip(folders, (records, records, fewer), strict=True):
+        write_figure("figure2b", NEGATIVE_SET, ReportSpec(context), shown, folder, {})
+    for suffix in FORMATS:
+        first, second, other = ((folder / f"figure2b.{suffix}").read_bytes() for folder in folders)
+        assert first == second != other
+    with Image.open(tmp_path / "a/figure2b.png") as image:
+        assert image.size[0] >= 900
+    assert ElementTree.parse(tmp_path / "a/figure2b.svg").getroot().tag == f"{SVG}svg"
+    assert (tmp_path / "a/figure2b.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, context, tmp_path, draw):
+    add_sizes(models, seeds=2)
+    caption = draw("figure2b", NEGATIVE_SET).caption
+    assert "Mean over 2 seeds; bars and band: 95 % interval over the seeds (Student's t)." in caption
+    assert "Not run: neg8." in caption
+    assert "scenes B in place of Flickr30K" in caption
+    fewer = {run: seeds[:1] if run == "neg2" else seeds for run, seeds in models.records.items()}
+    caption = draw("figure2b", NEGATIVE_SET, records=fewer).caption
+    assert "over the seeds (Student's t), of one seed over the test images (bootstrap)." in caption
+
+
+def test_the_papers_own_data_needs_no_note_and_a_collapsed_curve_is_named(models, own_data, draw):
+    add_curves(models, collapsed=True)
+    assert draw("figure2a", CURVES, own_data).caption == "A caption. One seed. Hollow: vsepp (collapsed)."
+
+
+def test_a_figure_without_any_run_says_so(draw):
+    drawn = draw("figure2b", NEGATIVE_SET)
+    assert drawn.alt == "Negative set. Nothing was run."
+    assert "Not run: neg2, neg8, neg512 and vse0." in drawn.caption and "One seed" not in drawn.caption
+    assert texts(drawn) == {"not run"}
+    drawn = draw("figure1", CONSTELLATIONS)
+    assert (drawn.alt, drawn.caption) == ("Losses. Nothing was run.", "A caption.")
+
+
+def test_more_lines_than_colours_are_all_drawn(models, draw):
+    runs = tuple(f"run{k}" for k in range(6))
+    for run in runs:
+        models.add(run)
+    drawn = draw("figure2a", replace(CURVES, runs=runs, labels=runs))
+    assert "Not run" not in drawn.caption and texts(drawn) >= set(runs)
+
+
+def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, draw):
+    add_curves(models, trained=DIRTY)
+    # What it was measured with is behind no curve.
+    models.add("measured", git=DIRTY)
+    drawn = draw(
+        "figure2a", replace(CURVES, runs=("vse0", "vsepp", "measured"), labels=("VSE0", "VSE++", "Measured"))
+    )
+    assert "† vsepp: partly made with uncommitted changes of code or parameters (train)" in drawn.caption
+    assert texts(drawn) >= {"VSE0", "VSE++†", "Measured"}
+    assert "†" not in draw("figure2a", replace(CURVES, runs=("vse0", "gone"))).caption
+
+
+def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, draw):
+    add_sizes(models, git=DIRTY)
+    drawn = draw("figure2b", NEGATIVE_SET)
+    assert "† neg2: partly made with" in drawn.caption
+    assert texts(drawn) >= {"VSE++†", "VSE0"}
+
+
+def test_a_figure_in_a_page_takes_the_pages_colours_keeps_its_ids_apart_and_says_what_it_shows(models, draw):
+    add_curves(models)
+    drawn = draw("figure2a", CURVES)
+    said = "Caption retrieval, validation R@1 (%): VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
+    assert said in drawn.alt
+    svg = str(drawn.inline)
+    assert svg.startswith('<svg role="img" aria-label="Figure 2a" aria-describedby="figure2a-desc"')
+    (desc,) = ElementTree.fromstring(svg.replace("<svg ", '<svg xmlns:x="x" ', 1)).iter(f"{SVG}desc")
+    assert (desc.text, desc.attrib["id"]) == (drawn.alt, "figure2a-desc")
+    assert "currentColor" in svg and "var(--rule)" in svg and "var(--series-1)" in svg
+    assert "#24292f" not in svg and "#0072b2" not in svg
+    ids = [part.partition('"')[0] for part in svg.split(' id="')[1:]]
+    assert ids and all(one.startswith("figure2a-") for one in ids)
+    assert all(part.partition(")")[0] in ids for part in svg.split("url(#")[1:])
+
+
+def test_both_panels_of_the_curves_share_one_axis(models, draw):
+    add_curves(models)
+    both = texts(draw("figure2a", CURVES))
+    alone = texts(draw("figure2a", replace(CURVES, metrics=("t2i_r1",))))
+    # Recall of captions ends at 35, recall of images at 30: alone, recall of images has ticks of its own.
+    assert "35" in both and "35" not in alone
+
+
+def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
+    add_sizes(models)
+    models.add("neg8", (1.0, 5.0, 10.0, 50, 50.0), (1.0, 5.0, 10.0, 50, 50.0), protocol="1K")
+    drawn = draw("figure2b", NEGATIVE_SET)
+    assert "Hollow: neg8 (ranks like chance)." in drawn.caption
+    assert "VSE++ with 8: 1.0" in drawn.alt and "(ranks like chance)" in drawn.alt
+    assert "Bars and band: 95 % interval over the test images (bootstrap)." in drawn.caption
+    svg = (drawn.folder / "figure2b.svg").read_text(encoding="utf-8")
+    assert svg.count("fill: #ffffff; stroke: #0072b2") == 1
+
+
+def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, published, draw):
+    add_sizes(models)
+    fed = {"3.11": Feed("neg512", "1K"), "3.9": Feed("vse0", "1K"), "3.8": Feed("neg8", "5K")}
+    runs = {"neg512": {"encoder": "vgg"}}
+    theirs = draw("figure2b", NEGATIVE_SET, own_data, published, feeds=fed, runs=runs)
+    ours = draw("figure2b", NEGATIVE_SET, published=published, feeds=fed, runs=runs)
+    assert "The paper prints 38.6 for size 512; 31.6 for VSE0." in theirs.alt
+    assert "Crosses: the paper's values" in theirs.caption
+    assert "Crosses" not in ours.caption and "The paper prints" not in ours.alt
+
+
+@pytest.mark.parametrize("formats", [("pdf",)], indirect=True, ids="+".join)
+def test_the_type_is_serif_where_that_is_asked_for(models, context, draw):
+    add_curves(models)
+    sans, serif = (draw(str(on), CURVES, replace(context, serif=on)) for on in (False, True))
+    assert b"STIX" in (serif.folder / "True.pdf").read_bytes()
+    assert b"STIX" not in (sans.folder / "False.pdf").read_bytes()
+
+
+@pytest.mark.parametrize("width, points", [("column", 3.3 * 72), ("page", 7 * 72)])
+def test_figures_have_the_width_of_a_column_or_of_a_page(models, draw, width, points):
+    add_curves(models)
+    drawn = draw("figure2a", replace(CURVES, width=width))
+    assert drawn.inline.partition(' width="')[2].startswith(f"{points:g}pt")
+
+
+# Figures that a step computes something for, and figures of formulas.
+
+POINTS = {
+    "positive": [0.0, 1.0],
+    "negatives": [[[0.5, 0.0], [0.0, -2.0]], [[1.1, 0.0], [-1.1, 0.0], [0.0, -1.1]]],
+}
+PLANE = FigureDataSpec(
+    Component("constellations", POINTS), (Component("sum_of_hinges"), Component("max_of_hinges"))
+)
+CONSTELLATIONS = Figure(
+    kind=PLANE.kind, title="Losses", caption="A caption.", losses=PLANE.losses, labels=("SH loss", "MH loss")
+)
+
+
+def computed(spec, folder):
+    """What the step of a figure's data keeps, in its folder."""
+    folder.mkdir()
+    FIGURE_DATA.run(spec, {}, folder, None)
+    seal(folder, "figure-data", DIRTY, {})
+    return json.loads((folder / "data.json").read_text())
+
+
+def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path, draw):
+    found = computed(PLANE, tmp_path / "made")
+    assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
+    assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
+    data = {"figure1": str(tmp_path / "made")}
+    drawn = draw("figure1", CONSTELLATIONS, data=data)
+    assert "Panel a: 2 negatives, 1 of them inside the margin; SH loss 0.70; MH loss 0.70." in drawn.alt
+    assert "Panel b: 3 negatives, 3 of them inside the margin; SH loss 0.30; MH loss 0.10." in drawn.alt
+    (tmp_path / "made/data.json").write_text("{}")
+    with pytest.raises(VseppError, match=r"data\.json: is not what its step wrote"):
+        draw("figure1", CONSTELLATIONS, data=data)
+
+
+def weights(of, losses, folder, **more):
+    """A figure of weights, and what its step computes."""
+    kind = Component("weights", {"of": of, **more})
+    made = FigureDataSpec(kind, tuple(Component("goal", options) for options in losses))
+    labels = tuple(str(options) for options in losses)
+    spec = Figure(kind=kind, title="Weights", caption="A caption.", losses=made.losses, labels=labels)
+    return spec, computed(made, folder)
+
+
+def test_triplet_weights_are_those_of_the_equations_at_each_place(context, tmp_path, draw):
+    losses = [{}, {"triplet": "nca"}, {"triplet": "circle", "offset": 0.5}]
+    spec, found = weights("triplet", losses, tmp_path / "made")
+    at = [round(100 * s) for s in found["similarities"]]
+    n, p = at.index(30), at.index(60)
+    values = [panel[n][p] for panel in found["weights"]]
+    expected = [0, 1 / (1 + math.exp(10 * 0.3)), 1 / (1 + math.exp(10 * (0.6 * 1.4 - 0.09 - 0.5)))]
+    assert values == pytest.approx(expected)
+    drawn = draw("figure2", spec, data={"figure2": str(tmp_path / "made")})
+    assert "similarities of positive and negative: 0.0474 at 0.6 and 0.3; 0.5 at 0.5 and 0.5" in drawn.alt
+
+
+def test_pair_weights_are_those_of_the_equations_at_both_ends(tmp_path, draw):
+    spec, found = weights("pair", [{"pair": "linear_ms"}, {"pair": "sigmoid"}], tmp_path / "made", others=0.1)
+    assert found["positive"][0][0] == pytest.approx(0.9) and found["negative"][0][-1] == pytest.approx(1.1)
+    assert found["positive"][1][-1] == pytest.approx(1 / (1 + math.exp(2 * 0.5)))
+    drawn = draw("figure2", spec, data={"figure2": str(tmp_path / "made")})
+    assert "positive from 0.90 to 0.00; negative from 0.00 to 1.10." in drawn.alt
+
+
+def test_weights_of_a_loss_without_any_are_refused(tmp_path):
+    spec = FigureDataSpec(Component("weights", {"of": "pair"}), (Component("max_of_hinges"),))
+    with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
+        computed(spec, tmp_path / "made")
+
+
+def test_table_1_names_what_the_tests_prove(draw):
+    drawn = draw("table1", Figure(kind=Component("combinations"), title="Known", caption="A caption."))
+    assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
+    assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
+    assert "binomial deviance with margin none" in drawn.caption
+
+
+ANSWERS = Figure(
+    kind=Component("examples", {"images": 2}), title="Answers", caption="A caption.", dataset="coco",
+    runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"), protocol="5K", width="page",
+)  # fmt: skip
+WILD = "50 % of $x_1$ <b>&amp;</b> {\\evil} שלום כלב 🐕" + " word" * 40
+
+
+def turned(embeddings, fold, captions):
+    """The two best of each query the other way round, as a matcher may say."""
+    best = best_items(EmbeddingScores(embeddings), 2)
+    return BestLists(*((items, np.tile([0.0, 1.0], (len(items), 1))) for items in best))
+
+
+def answering(models, run, ranked_first, pictures, rerank=None):
+    """A model of three images with two captions each that puts, for the first image, a caption of `ranked_first` first."""
+    spec = models.add(run, protocol="5K", fold_size=500)
+    images = np.eye(3, dtype=np.float32)
+    captions = np.repeat(images, 2, axis=0)
+    captions[2 * ranked_first, 0] = 5.0
+    embeddings = Embeddings(images, captions, np.repeat(np.arange(3), 2))
+    folder = Path(spec.evaluation)
+    protocols.save([protocols.evaluate(embeddings, "5K", rerank=rerank)], folder)
+    embeddings.save(folder / "embeddings.npz")
+    digest = artefact_digest(Path(spec.run))
+    made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
+    seal(folder, "evaluate", CLEAN, [made], {"run": digest})
+    models.specs[run] = [replace(spec, pictures=str(pictures))]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    pixels = io.BytesIO()
+    Image.new("RGB", (8, 8), "red").save(pixels, "JPEG")
+    data = pixels.getvalue()
+    np.savez(
+        folder / "pictures.npz", jpegs=np.frombuffer(3 * data, np.uint8), offsets=len(data) * np.arange(4)
+    )
+    captions = list(enumerate(["a dog", "a puppy", WILD, "a cat", "a cow", "a calf"]))
+    images = [{"id": f"9{k}", "captions": captions[2 * k : 2 * k + 2]} for k in range(3)]
+    (folder / "captions.json").write_text(json.dumps(images), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("photographs", [True, False])
+def test_answers_show_pictures_or_ids_and_captions_are_text(
+    models, context, tmp_path, pictures, photographs, draw
+):
+    answering(models, "vse0", 1, pictures)
+    answering(models, "vsepp", 0, pictures)
+    drawn = draw("figure3", ANSWERS, photographs=("coco",) if photographs else ())
+    assert f"Image 90: VSE0: rank 2: {WILD}; VSE++: rank 1 ✓: a dog; True: a dog." in drawn.alt
+    evenly_spaced = "Image 92: " in drawn.alt and "Image 91: " not in drawn.alt
+    assert evenly_spaced, "the first and the last"
+    ElementTree.fromstring(drawn.inline)
+    assert ("<image" in drawn.inline) is photographs and ("image 92" in texts(drawn)) is not photographs
+    assert ("by their ids" in drawn.caption) is not photographs
+    gone = draw("figure3", ANSWERS, records={})
+    assert "Not run: vse0 and vsepp." in gone.caption and "evenly" not in gone.caption
+
+
+def test_answers_of_a_model_that_was_re_ranked_are_those_of_its_lists(models, pictures, draw):
+    answering(models, "vse0", 1, pictures, turned)
+    answering(models, "vsepp", 1, pictures)
+    # By the embeddings WILD, then "a dog", one of its own.
+    assert f"Image 90: VSE0: rank 1 ✓: a dog; VSE++: rank 2: {WILD};" in draw("figure3", ANSWERS).alt
+    (record,) = models.records["vse0"]
+    assert Answers(record).ranked("i2t", 0, slice(0, 3), "5K").tolist() == [0, 2, 1, 3, 4, 5]
+    assert record.metrics["5K"]["reranked"] == 2
+
+
+def test_answers_of_other_embeddings_than_were_measured_are_refused(models, pictures, draw):
+    for run in ("vse0", "vsepp"):
+        answering(models, run, 0, pictures)
+    with (Path(models.specs["vse0"][0].evaluation) / "embeddings.npz").open("ab") as stream:
+        stream.write(b"more")
+    with pytest.raises(VseppError, match=r"embeddings\.npz: is not what its step wrote"):
+        draw("figure3", ANSWERS)
+
+
+# All gaps.
+
+
+def verdict(
+    claim="A claim.", kind="difference", metric="i2t_r1", runs=("a", "b"), word=SAME, value=3.0, **more
+):
+    keys = {"claim": claim, "place": "Table 1", "kind": kind, "runs": runs, "published": {metric: 5.9}}
+    keys |= {"protocol": "1K"} if kind != "crossing" else {}
+    spec = TypeAdapter(Claim).validate_python(keys)
+    images = Interval(value - 1, value + 1) if value is not None else None
+    return Verdict(spec, metric, word, more.pop("why", ""), False, 1, value, images, roles=("coco",), **more)
+
+
+@pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
+def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path):
+    verdicts = [
+        verdict("B gains in caption retrieval."),
+        verdict("B gains in image retrieval.", metric="t2i_r1", value=-40.0),
+        verdict("C gains.", runs=("c", "d"), word=NOT_RUN, value=None),
+        verdict(f"With a word that is said {'over and ' * 4}again, C gains.", runs=("c", "d")),
+        verdict("E gains.", runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
+        verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
+    ]
+    drawn = write_gaps(verdicts, context, tmp_path)
+    metric = "Caption retrieval R@1"
+    assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
+    assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
+    assert f"E gains, {metric} (e − f): like chance" in drawn.alt
+    assert "Arrow: interval continues." in drawn.caption
+    assert "Not drawn: 1 (not run)." in drawn.caption
+    labels = texts(drawn)
+    assert labels >= {"B gains", "E gains", "scenes A", "−40.0 [−41.0, −39.0]"}
+    # A long name has several lines.
+    assert labels >= {"With a word that is said over and over and over and over", "and again, C gains"}
+    assert all((tmp_path / f"gaps.{kind}").is_file() for kind in FORMATS)
+
+
+def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(models, draw):
+    for run, r1 in (("vsepp", 40), ("vse0", 30)):
+        for seed in range(2):
+            models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
+    spec = Figure(
+        kind=Component("differences"), title="Differences", caption="A caption.", dataset="flickr",
+        metrics=("i2t_r1", "rsum"), protocol="1K", runs=("vsepp", "vse0", "vse0", "missing"), labels=("MH − SH", "a name"),
+    )  # fmt: skip
+    claimed = verdict(runs=("vsepp", "vse0")).spec
+    runs = {run: {"dataset": "flickr", "encoder": "vgg"} for run in spec.runs}
+    drawn = draw(
+        "differences", spec, claims=(("gain", replace(claimed, published={"i2t_r1": 2.1})),), runs=runs
+    )
+    assert texts(drawn) >= {"MH − SH", "a name", "rsum", "not run"}
+    recall, total, *_ = re.findall(r"MH − SH, [^()]+ \(vsepp − vse0\): (\S+) \[", drawn.alt)
+    assert (recall, total) == ("+10.0", "+10.0")
+    assert drawn.alt.count("the paper's +2.1") == 1 and "a name, rsum (vse0 − missing): not run." in drawn.alt
+
+
+def test_claims_about_no_gap_give_no_plot(context, tmp_path):
+    assert write_gaps([verdict(kind="crossing")], context, tmp_path) is None
+
+
+def test_a_kind_of_an_installed_package_is_computed_and_drawn(tmp_path, monkeypatch, draw):
+    install(monkeypatch, tmp_path, "vsepp.report.figures", "dots", DOTS)
+    kind = Component("dots", {"at": 0.2})
+    computed(FigureDataSpec(kind, (Component("sum_of_hinges"),)), tmp_path / "made")
+    spec = Figure(kind=kind, title="Dots", caption="C.", losses=(Component("sum_of_hinges"),))
+    drawn = draw("mine", spec, data={"mine": str(tmp_path / "made")})
+    assert drawn.caption == "C. Losses: 1, at 0.2." and (tmp_path / "mine.svg").is_file()

@@ -1,0 +1,489 @@
+"""Load a trained model, embed, score, rank and evaluate; `import vsepp` offers all of it.
+
+model = vsepp.load("flickr8k")
+images = model.embed_images(["a.jpg", "b.jpg"])
+captions = model.embed_captions(["two dogs on grass"])
+best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to each caption
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from vsepp.base.errors import VseppError
+from vsepp.base.files import file_digest, reading, value_digest
+from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.progress import track
+from vsepp.base.publish import beside, spec_of
+from vsepp.base.spec import Component, RunSpec, to_dict
+from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
+from vsepp.data.pictures import Picture, read_picture, resized
+from vsepp.data.store import WholeImages
+from vsepp.evaluation import evaluate as protocols
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import (
+    BATCH,
+    embed_captions,
+    embed_images,
+    evaluation_mode,
+)
+from vsepp.evaluation.scores import best_of_blocks
+from vsepp.features.frozen import features_of
+from vsepp.features.images import CentreCrops, EvalImages, Features
+from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.models.encoder import ImageEncoder, build_encoder, import_weights, load_encoder, save_encoder
+from vsepp.models.joint import JointEmbedding, load_joint
+from vsepp.shipped import model_folder
+
+log = logging.getLogger("vsepp")
+
+LAYOUT_FILE = "vsepp.json"
+LAYOUT = 1
+"""Version of the layout of exported folders; raised when an older `load` could no longer read what is written."""
+ENCODER_FOLDER = "encoder"
+INSTALLED_ENCODER = "installed_encoder"
+"""Entry of `LAYOUT_FILE`: SHA-256 of the encoder's weights, where a package has them instead of the folder."""
+WEIGHTS = "model.safetensors"
+# Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
+_AT_ONCE = 4 * BATCH
+
+
+class _Embeddings(np.ndarray):
+    """An array whose type says what it embeds; its rows keep the type, and results computed from it are plain arrays."""
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        plain = np.asarray(array)
+        return plain[()] if return_scalar else plain
+
+
+class ImageEmbeddings(_Embeddings):
+    """Embeddings of images, `(n, d)`: `Model.scores` does not take them for captions."""
+
+
+class CaptionEmbeddings(_Embeddings):
+    """Embeddings of captions, `(m, d)`: `Model.scores` does not take them for images."""
+
+
+class Model:
+    """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
+
+    Embeddings equal the embeddings of the workflow's evaluation, up to rounding. They are equal bit for bit on the same machine
+    with the same number of threads, for the same images in the same order, if these fill at least one of the encoder's batches
+    (128 crops; on a CPU 16 if crops have more than 64 pixels a side).
+    """
+
+    def __init__(
+        self,
+        run: RunSpec,
+        joint: JointEmbedding,
+        vocabulary: Vocabulary,
+        encoder: ImageEncoder | None,
+        device: torch.device,
+    ) -> None:
+        self.run = run
+        """The run's parameters."""
+        self.vocabulary = vocabulary
+        self.device = device
+        self.joint = joint.to(device)
+        """The text encoder and the maps into the joint space; also the image encoder, if it was fine-tuned."""
+        self.encoder = encoder and encoder.to(device).eval()
+        """The frozen image encoder, if it is not in `joint`."""
+
+    @property
+    def dim(self) -> int:
+        """Size of the joint space, d."""
+        return self.run.model.joint_dim
+
+    @property
+    def similarity(self) -> Component:
+        """Name and options of the similarity that `scores` computes; give it to `vsepp.evaluate`."""
+        return self.run.model.similarity
+
+    def __repr__(self) -> str:
+        run = self.run
+        return (
+            f"vsepp.Model({run.id!r}: {run.system}, {run.encoder.architecture}, {run.model.text.name} of "
+            f"{len(self.vocabulary)} words, {self.dim} dimensions, {self.device})"
+        )
+
+    def embed_images(self, images: Iterable[Picture]) -> ImageEmbeddings:
+        """Embed images, resized and cropped as the run's test images: the centre crop, or ten crops (10C).
+
+        Parameters
+        ----------
+        images
+            Paths, bytes of files, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
+            pictures are taken as RGB, an alpha channel is dropped, and a picture is turned as its EXIF data say, unlike the
+            photographs of a data set, for which the run's `exif_orientation` decides.
+
+        Returns
+        -------
+        ImageEmbeddings
+            float32 `(n, d)`, of unit length, except for VSE0, whose image embeddings are not normalised.
+
+        Raises
+        ------
+        VseppError
+            If there are no images, if one cannot be read, and if the model was trained on published features.
+        """
+        pictures = _listed(images, "images", "[path]")
+        if self.encoder is None and self.joint.encoder is None:
+            raise VseppError(
+                f"run {self.run.id} was trained on published features, whose encoder is not available; embed such "
+                "features with embed_features"
+            )
+        parts = range(0, len(pictures), _AT_ONCE)
+        shown: Iterable[int] = parts
+        if len(parts) > 1:
+            shown = track(parts, len(pictures), "embedding", "image", each=_AT_ONCE)
+        # A part is a whole number of batches, so the maps into the joint space see whole batches.
+        embedded = [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
+        return np.concatenate(embedded).view(ImageEmbeddings)
+
+    def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:
+        with ThreadPoolExecutor() as pool:
+            stored = list(pool.map(self._pixels, range(first, first + len(pictures)), pictures))
+        squashed = self.run.eval_store.resize == "squash"
+        pixels = np.stack(stored) if squashed else WholeImages.in_memory(stored)
+        crop = self.run.eval_crop
+        if self.encoder is None:
+            return self._through_joint(len(pixels), CentreCrops(pixels, crop))
+        features = features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
+        return self.embed_features(features if self.joint.image_pooling else features[:, 0])
+
+    def _pixels(self, number: int, picture: Picture) -> np.ndarray:
+        """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
+        name = str(picture) if isinstance(picture, str | os.PathLike) else f"image {number}"
+        return resized(read_picture(picture, name, upright=True).rgb, self.run.eval_store, name)
+
+    def embed_features(self, features: np.ndarray) -> np.ndarray:
+        """Map features of the model's frozen image encoder into the joint space: float32 `(n, d)`.
+
+        Parameters
+        ----------
+        features
+            `(n, D_φ)`, or sets of k vectors, `(n, k, D_φ)`, where the run pools these.
+
+        Raises
+        ------
+        VseppError
+            If the shape is wrong, or if the model's encoder was fine-tuned: then it embeds only images.
+        """
+        if self.joint.encoder is not None:
+            raise VseppError(f"run {self.run.id}: its encoder is fine-tuned: it embeds images, not features")
+        wanted = self.joint.feature_dim
+        sets = self.joint.image_pooling is not None
+        if features.ndim != 2 + sets or features.shape[-1] != wanted or 0 in features.shape:
+            shape = f"(n, k, {wanted})" if sets else f"(n, {wanted})"
+            raise VseppError(f"features: expected shape {shape}, got {features.shape}")
+        features = np.ascontiguousarray(features, np.float32)
+        return self._through_joint(len(features), Features(features if sets else features[:, None], sets))
+
+    def _through_joint(self, count: int, images: EvalImages) -> np.ndarray:
+        with evaluation_mode(self.joint, self.device):
+            return embed_images(self.joint, images, np.arange(count), self.device)
+
+    def embed_captions(self, captions: Iterable[str]) -> CaptionEmbeddings:
+        """Embed captions, split into words as the training captions were.
+
+        Parameters
+        ----------
+        captions
+            Sentences. Words that are not in the vocabulary count as unknown words; a warning names captions that have only
+            unknown words.
+
+        Returns
+        -------
+        CaptionEmbeddings
+            float32 `(n, d)`, of unit length.
+
+        Raises
+        ------
+        VseppError
+            If there are no captions, or one is empty or not a string.
+        """
+        texts = _listed(captions, "captions", '["two dogs on grass"]')
+        words = []
+        for number, text in enumerate(texts):
+            if not isinstance(text, str) or not text.strip():
+                raise VseppError(f"caption {number}: expected a sentence, got {text!r}")
+            words.append(self.vocabulary.encode(text))
+            if set(words[-1][1:-1]) <= {self.vocabulary.unknown}:
+                log.warning("caption %d, %r: the model knows none of its words", number, text)
+        with evaluation_mode(self.joint, self.device):
+            embedded = embed_captions(
+                self.joint, Tokens.from_lists(words), np.arange(len(words)), self.device
+            )
+        return embedded.view(CaptionEmbeddings)
+
+    def scores(self, images: np.ndarray, captions: np.ndarray) -> np.ndarray:
+        """Similarity of every image and caption: embeddings `(n, d)` and `(m, d)` → `scores[image, caption]`, `(n, m)`.
+
+        Raises
+        ------
+        VseppError
+            If the embeddings do not have the model's size, or are the wrong way round.
+        """
+        _require_sides(images, captions)
+        for name, embeddings in (("images", images), ("captions", captions)):
+            if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
+                raise VseppError(
+                    f"{name}: expected embeddings (n, {self.dim}) of run {self.run.id}, got {np.shape(embeddings)}"
+                )
+        with torch.inference_mode():
+            on_device = (torch.as_tensor(embeddings, device=self.device) for embeddings in (images, captions))
+            return self.joint.scores(*on_device).cpu().numpy()
+
+
+def load(
+    folder: str | os.PathLike[str], *, encoder: str | os.PathLike[str] | None = None, device: str = "auto"
+) -> Model:
+    """Load a trained model: one that comes with the package, a run's folder, or a folder that `vsepp export` wrote.
+
+    Parameters
+    ----------
+    folder
+        `flickr8k`, or a folder such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
+    encoder
+        Folder of the frozen image encoder. By default `encoder/` of an exported folder, or the run's own encoder below
+        `results/<preset>/encoders`.
+    device
+        `cpu`, `cuda`, `cuda:1`, ...; `auto` is a GPU if there is one, else the CPU.
+
+    Raises
+    ------
+    VseppError
+        If the folder holds no trained run, was changed or damaged, or was exported by a newer version, or if its encoder
+        is not found.
+    """
+    folder = model_folder(folder)
+    description = layout_of(folder)
+    require_files(folder)
+    run = spec_of(folder)
+    vocabulary = Vocabulary.read(folder)
+    if vocabulary.tokenizer != (here := TOKENIZERS[vocabulary.kind]):
+        log.warning(
+            "%s: its words were split by %r, captions are split by %r here",
+            folder / VOCABULARY_FILE, vocabulary.tokenizer, here,
+        )  # fmt: skip
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    place = encoder_of(run, folder, None if encoder is None else Path(encoder))
+    network = None
+    with _Undrawn():
+        if place is not None:
+            network = load_encoder(run.encoder, place, grid=run.grid)
+        elif INSTALLED_ENCODER in description:
+            network = _installed_encoder(run, description[INSTALLED_ENCODER])
+        elif run.image_features == "computed":
+            network = build_encoder(run.encoder, grid=run.grid)  # its weights are among the model's
+        inside, outside = (network, None) if run.live_encoder else (None, network)
+        joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
+    return Model(run, joint, vocabulary, outside, torch.device(device))
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draw no initial weights within: files replace all of them, and drawing VGG19's takes longer than reading them."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _DRAWING or getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
+
+
+_DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
+
+
+def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.ndarray:
+    """Rank the candidates of each query, best first.
+
+    Parameters
+    ----------
+    scores
+        `(queries, candidates)`: `Model.scores` to find captions for images, its transpose to find images for captions. Or an iterator
+        of such matrices, each with the next candidates, for more candidates than fit in memory.
+    k
+        How many candidates to keep; all by default. Candidates of equal score keep their order.
+
+    Returns
+    -------
+    np.ndarray
+        int64 `(queries, k)`, columns of `scores`.
+
+    Raises
+    ------
+    VseppError
+        If the shape is wrong, scores are NaN, there are no scores, or k is below 1.
+    """
+    if k is not None and k < 1:
+        raise VseppError(f"k: got {k}; expected at least 1")
+    blocks = scores if isinstance(scores, Iterator) else iter([scores])
+    ranked = best_of_blocks(map(_checked_scores, blocks), sys.maxsize if k is None else k)[1]
+    if ranked.ndim != 2:
+        raise VseppError("scores: expected at least one matrix, got an iterator of none")
+    return ranked
+
+
+def _checked_scores(scores: np.ndarray) -> np.ndarray:
+    scores = np.asarray(scores)
+    if scores.ndim != 2:
+        raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
+    return scores
+
+
+def evaluate(
+    images: np.ndarray,
+    captions: np.ndarray,
+    caption_to_image: np.ndarray | Sequence[int],
+    protocol: str = "5K",
+    *,
+    fold_size: int = protocols.DEFAULT_FOLD_SIZE,
+    similarity: str | Component = "dot",
+) -> protocols.Evaluation:
+    """Compute R@K, Med r, Mean r and rsum of any model's embeddings, as in the tables.
+
+    Parameters
+    ----------
+    images, captions
+        Embeddings `(n, d)` and `(m, d)`, floating-point.
+    caption_to_image
+        `(m,)`, the row of each caption's image.
+    protocol
+        `1K` (the first fold), `5x1K` (the mean over five folds) or `5K` (all images).
+    fold_size
+        Images per fold of `1K` and `5x1K`.
+    similarity
+        `dot` (inner product), or a model's `similarity`.
+
+    Returns
+    -------
+    Evaluation
+        Has `metrics.i2t.r1` (caption retrieval), `metrics.t2i.r1` (image retrieval), `metrics.rsum` and so on.
+
+    Raises
+    ------
+    VseppError
+        Naming the array and row that is wrong, or the protocol that needs more images.
+    """
+    _require_sides(images, captions)
+    chosen = Component(similarity) if isinstance(similarity, str) else similarity
+    given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
+    a, b, owner = (_array(value, name) for name, value in given)
+    return protocols.evaluate(Embeddings(a, b, owner, chosen), protocol, fold_size)
+
+
+def layout_of(folder: Path) -> dict[str, Any]:
+    """Content of `vsepp.json` in an exported folder; empty for a run of the workflow.
+
+    Raises
+    ------
+    VseppError
+        If it is damaged or of a newer version.
+    """
+    path = folder / LAYOUT_FILE
+    if not path.is_file():
+        return {}
+    with reading(path, "the description of an exported run; export it again"):
+        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        layout, version = int(description["layout"]), description["version"]
+    if layout > LAYOUT:
+        raise VseppError(
+            f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
+            "a newer vsepp"
+        )
+    return description
+
+
+def _installed_encoder(run: RunSpec, sha256: str) -> ImageEncoder:
+    """The encoder with the weights of a package, which must be the weights that the model was trained with."""
+    network = import_weights(run.encoder)
+    with tempfile.TemporaryDirectory() as written:
+        save_encoder(network, Path(written))
+        installed = file_digest(Path(written) / ENCODER_WEIGHTS)
+    if installed != sha256:
+        raise VseppError(
+            f"{run.encoder.architecture}: the installed weights have SHA-256 {installed[:12]}, but {run.id} was trained with "
+            f"{sha256[:12]}; install another version of their package"
+        )
+    return network
+
+
+def require_files(folder: Path) -> None:
+    """Refuse a run's folder that is not as it was written."""
+    if not (folder / MANIFEST).is_file():
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the complete folder of a trained run")
+    require_intact(folder)
+
+
+def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
+    """Folder of the image encoder that a run was trained with; `None` if it needs none. Errors as in `load`.
+
+    A model on published features has no encoder; a fine-tuned model has it among its own weights; a model that was exported
+    without it takes the weights of an installed package. A released model names its encoder by the spec, any other run by the
+    digest of the weights.
+    """
+    if run.image_features != "computed" or run.live_encoder:
+        return None
+    wanted = read_manifest(folder)["inputs"].get("encoder")
+    for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:
+        if (place / MANIFEST).is_file() and _is_encoder_of(run, place, wanted):
+            require_intact(place)
+            return place
+    if given is None and INSTALLED_ENCODER in layout_of(folder):
+        return None
+    if given:
+        raise VseppError(
+            f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
+        )
+    raise VseppError(
+        f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) was "
+        f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "
+        "load(folder, encoder=...)"
+    )
+
+
+def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
+    if wanted is not None:
+        return artefact_digest(place) == wanted
+    spec = read_manifest(place)["spec"]
+    return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+
+
+def _require_sides(images: object, captions: object) -> None:
+    """Refuse embeddings of captions as images, and the reverse."""
+    if isinstance(images, CaptionEmbeddings) or isinstance(captions, ImageEmbeddings):
+        raise VseppError("expected embeddings of images, then of captions; got them the other way round")
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise VseppError(f"{name}: expected an array, got rows of different lengths") from error
+
+
+def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
+    """Items as a list, with at least one item."""
+    if isinstance(items, str | bytes | os.PathLike | Image.Image):
+        raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
+    listed = list(items)
+    if not listed:
+        raise VseppError(f"{what}: there are none; expected at least one")
+    return listed

@@ -1,0 +1,288 @@
+"""Ask a trained model: the test images nearest to a sentence, the test captions nearest to a picture.
+
+index = open_index("results/mini/paper/runs/coco-vse0-1c/seed-0")
+index.images_for("two dogs on grass", k=5)
+index.captions_for("a.jpg", k=5)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from vsepp.api import LAYOUT_FILE, Model, load
+from vsepp.base.errors import VseppError
+from vsepp.base.files import PHOTOGRAPHS, text_of, value_digest
+from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.publish import beside, beside_with, evaluation_of
+from vsepp.base.spec import RunSpec, to_dict
+from vsepp.data.pictures import Picture, read_picture
+from vsepp.data.store import WholeImages, open_store
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.encode import split_rows
+from vsepp.evaluation.scores import best_of_blocks
+from vsepp.shipped import model_folder, shipped_models
+
+LONGEST_TEXT = 1000
+"""Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""
+THUMBNAIL = 256
+"""Longest side of a thumbnail, pixels."""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One answer: an image, or a caption with its image."""
+
+    rank: int
+    """From 1."""
+    score: float
+    """Under the model's own similarity, larger is nearer."""
+    row: int
+    """Row of the image in the index; -1 for a caption of no image."""
+    image_id: str
+    file_name: str
+    caption: str
+    """The caption that was found; for an image that was found, its first caption, empty where it has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Embedded images and captions, and the model that embeds questions.
+
+    Made by `open_index` and `index_pictures`.
+    """
+
+    model: Model
+    folder: Path
+    """Folder of the model."""
+    source: str
+    """Where images and captions are from: name of the corpus, or the folder of pictures."""
+    image_embeddings: np.ndarray
+    """float32 `(n_images, d)`."""
+    image_ids: Sequence[str]
+    file_names: Sequence[str]
+    caption_embeddings: np.ndarray
+    """float32 `(n_captions, d)`; no rows where there are no captions."""
+    captions: Sequence[str]
+    caption_to_image: np.ndarray
+    """`(n_captions,)`, the row of each caption's image; -1 for a caption of no image."""
+    pixels: Sequence[Path] | np.ndarray | WholeImages | None
+    """The images as files, or the pixels of an image store; `None` where neither is at hand."""
+    pixel_rows: np.ndarray
+    """`(n_images,)`, where in `pixels` each image is."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model: the name of its folder if it comes with the package, else the id of its run."""
+        shipped = self.folder in shipped_models().values()
+        return self.folder.name if shipped else self.model.run.id
+
+    def images_for(self, text: str, k: int = 10) -> list[Hit]:
+        """Find the k images nearest to a sentence, best first; images of equal score keep their order.
+
+        Raises
+        ------
+        VseppError
+            If the text is empty or longer than `LONGEST_TEXT`, or `k` is not positive.
+        """
+        if not text.strip():
+            raise VseppError("expected a sentence to look for, got an empty text")
+        if len(text) > LONGEST_TEXT:
+            raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
+        if not self.image_ids:
+            raise VseppError("there are no pictures: give a folder of pictures, or ask with a picture")
+        query = self.model.embed_captions([text])
+        scores, rows = _best(self.model.scores(self.image_embeddings, query).T, k)
+        firsts = [np.flatnonzero(self.caption_to_image == row)[:1] for row in rows]
+        return self._hits(
+            scores, rows, ["".join(self.captions[number] for number in first) for first in firsts]
+        )
+
+    def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
+        """Find the k captions nearest to a picture (a file, a PIL picture or an array), best first.
+
+        Raises
+        ------
+        VseppError
+            If the picture cannot be read, the index has no captions, `k` is not positive, or the model was trained on
+            published features.
+        """
+        if not self.captions:
+            raise VseppError("there are no captions: give a file of captions, or ask with a sentence")
+        query = self.model.embed_images([picture])
+        scores, rows = _best(self.model.scores(query, self.caption_embeddings), k)
+        return self._hits(scores, self.caption_to_image[rows], [self.captions[row] for row in rows])
+
+    def _hits(self, scores: np.ndarray, rows: np.ndarray, captions: Sequence[str]) -> list[Hit]:
+        """Answers, best first, with the image and the caption of each."""
+        return [
+            Hit(place, score, row, *self._image(row), caption)
+            for place, (score, row, caption) in enumerate(
+                zip(scores.tolist(), rows.tolist(), captions, strict=True), start=1
+            )
+        ]
+
+    def _image(self, row: int) -> tuple[str, str]:
+        """Id and file name; empty for none."""
+        if row < 0:
+            return "", ""
+        return self.image_ids[row], self.file_names[row]
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Words of a text that the model does not know: it takes each for the same unknown word."""
+        vocabulary = self.model.vocabulary
+        return [word for word in dict.fromkeys(vocabulary.split(text)) if word not in vocabulary.index]
+
+    def thumbnail(self, row: int) -> Image.Image | None:
+        """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""
+        if self.pixels is None:
+            return None
+        picture = read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        return picture
+
+
+def _best(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k highest scores of one question, `(k,)`, and their columns; scores are `(1, n)`."""
+    if k < 1:
+        raise VseppError(f"expected at least 1 answer, got {k}")
+    best, columns = best_of_blocks([scores], k)
+    return best[0], columns[0]
+
+
+def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
+    """Load a run of the workflow with its kept test embeddings, captions and images.
+
+    The sources of the answers are verified: the model, the embeddings, and the tables of the corpus. The image store, which
+    is only looked at, is recognised by its manifest.
+
+    Parameters
+    ----------
+    folder
+        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
+    device
+        As for `vsepp.load`.
+
+    Raises
+    ------
+    VseppError
+        As `vsepp.load`; if this model was not evaluated, the corpus is not at hand, or one of them was changed.
+    """
+    from vsepp.data.tables import read_tables
+
+    folder = model_folder(folder)
+    model = load(folder, device=device)
+    evaluated = evaluation_of(folder)
+    if evaluated is None:
+        evaluate = "" if (folder / LAYOUT_FILE).is_file() else ", or evaluate it in the clone that trained it"
+        raise VseppError(
+            f"{folder}: there are no test images and captions of this model; give a folder of pictures, or for a picture a file of "
+            f"captions{evaluate}"
+        )
+    manifest = require_intact(evaluated, "embeddings.npz")
+    corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
+    if corpus is None:
+        raise VseppError(
+            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again, or get it"
+        )
+    require_intact(corpus, "images.parquet", "captions.parquet")
+    embeddings = Embeddings.load(evaluated / "embeddings.npz")
+    images, captions = read_tables(corpus)
+    rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
+    store = _store_of(model.run, folder, corpus)
+    return Index(
+        model,
+        folder,
+        read_manifest(corpus)["spec"]["name"],
+        embeddings.image_embeddings,
+        images["image_id"][rows.images].tolist(),
+        images["file_name"][rows.images].tolist(),
+        embeddings.caption_embeddings,
+        captions["text"][rows.captions].tolist(),
+        embeddings.caption_to_image,
+        None if store is None else open_store(store),
+        rows.images,
+    )
+
+
+def index_pictures(
+    model: str | os.PathLike[str],
+    pictures: str | os.PathLike[str] | None = None,
+    captions: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
+) -> Index:
+    """Load a model and embed pictures, to be found by sentences, and captions, to be found by a picture.
+
+    Parameters
+    ----------
+    model
+        As for `vsepp.load`.
+    pictures
+        Folder of .jpg, .jpeg and .png files, also below it.
+    captions
+        Text file with a caption a line.
+    device
+        As for `vsepp.load`.
+
+    Raises
+    ------
+    VseppError
+        As `vsepp.load`, `Model.embed_images` and `Model.embed_captions`; if there are neither pictures nor captions.
+    """
+    files = [] if pictures is None else pictures_of(Path(pictures))
+    texts = [] if captions is None else captions_of(Path(captions))
+    loaded = load(model, device=device)
+    nothing = np.empty((0, loaded.dim), np.float32)
+    names = [path.relative_to(Path(pictures or "")).as_posix() for path in files]
+    sources = ", ".join(str(source) for source in (pictures, captions) if source is not None)
+    return Index(
+        loaded,
+        model_folder(model),
+        sources,
+        loaded.embed_images(files) if files else nothing,
+        names,
+        names,
+        loaded.embed_captions(texts) if texts else nothing,
+        texts,
+        np.full(len(texts), -1),
+        files,
+        np.arange(len(files)),
+    )
+
+
+def pictures_of(folder: Path) -> list[Path]:
+    """Files of the pictures in a folder and below it, sorted; VseppError if there are none."""
+    files = sorted(
+        path for path in folder.rglob("*") if path.suffix.lower() in PHOTOGRAPHS and path.is_file()
+    )
+    if not files:
+        raise VseppError(f"{folder}: expected a folder with pictures ({', '.join(PHOTOGRAPHS)}), found none")
+    return files
+
+
+def captions_of(file: Path) -> list[str]:
+    """The captions of a text file with a caption a line; VseppError if there are none, or one is too long."""
+    lines = [line.strip() for line in text_of(file, "a text file with a caption a line").splitlines()]
+    for number, line in enumerate(lines, start=1):
+        if len(line) > LONGEST_TEXT:
+            raise VseppError(f"{file}, line {number}: {len(line):,} characters; at most {LONGEST_TEXT:,}")
+    if not any(lines):
+        raise VseppError(f"{file}: expected a caption a line, found none")
+    return [line for line in lines if line]
+
+
+def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
+    """Image store of a corpus, resized as the run's test images; `None` where it is not kept."""
+    wanted = artefact_digest(corpus / "images.parquet"), value_digest(to_dict(run.eval_store))
+    for place in beside(folder, "stores/*"):
+        if (place / MANIFEST).is_file():
+            manifest = read_manifest(place)
+            if (manifest["inputs"].get("corpus"), manifest["spec_digest"]) == wanted:
+                return place
+    return None

@@ -1,0 +1,112 @@
+"""Losses of a query over sets of negatives in a plane, where similarity is the negative distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from vsepp.base import components
+from vsepp.base.spec import Component
+from vsepp.report import entries
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
+
+CITATION = "Faghri et al. (2018), VSE++, Figure 1"
+NEEDS = ("losses", "labels", "positive", "negatives")
+LOSSES_NEED = ("margin",)
+HEIGHT = 2.1
+# Scores of a pair that no negative reaches, and of a negative that violates no margin.
+_FAR = 1e6
+
+
+@dataclass(frozen=True)
+class Options:
+    """Points in the plane."""
+
+    positive: tuple[float, float] = (0.0, 1.0)
+    """Where the positive lies; the query is at 0, 0."""
+    negatives: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """A set of points a panel."""
+
+    def __post_init__(self) -> None:
+        if not all(self.negatives):
+            raise ValueError("negatives: a panel has no points")
+
+
+def compute(options: Options, losses: Sequence[Component]) -> dict[str, Any]:
+    """Each loss of an image at the origin over each set of captions, as in Figure 1, computed by the code that trains.
+
+    Returns
+    -------
+    dict
+        `positive`; `margins`, of each loss; `panels`, for each set of negatives its `negatives` and `losses`.
+    """
+    panels = [
+        {"negatives": points, "losses": [_loss(loss, options.positive, points) for loss in losses]}
+        for points in options.negatives
+    ]
+    margins = [components.options("loss", loss).margin for loss in losses]
+    return {"positive": options.positive, "margins": margins, "panels": panels}
+
+
+def _loss(loss: Component, positive: Sequence[float], negatives: Sequence[Sequence[float]]) -> float:
+    import torch  # not at the top: reports are drawn without it
+
+    from vsepp.losses import Batch
+
+    scores = -np.linalg.norm([positive, *negatives], axis=1)
+    # The other pairs are there for their captions alone: as images they are no hard negatives of the positive.
+    square = np.full((len(scores), len(scores)), -_FAR)
+    np.fill_diagonal(square, _FAR)
+    square[0] = scores
+    module = components.load("loss", loss.name)
+    return float(module.loss(torch.from_numpy(square), components.options("loss", loss), Batch(queries=1)))
+
+
+def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
+    """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
+    data, said = read_data(material), Said()
+    panels, positive, margin = data["panels"], data["positive"], data["margins"][0]
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    points = [positive, *(point for panel in panels for point in panel["negatives"])]
+    reach, radius = 1.12 * max(math.hypot(*point) for point in points), math.hypot(*positive)
+    for letter, axis, panel in zip("abcdefgh", axes, panels, strict=False):
+        _draw_points(axis, positive, panel["negatives"], (radius, radius + margin))
+        axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+        axis.grid(False)
+        axis.spines[:].set_visible(False)
+        losses = [f"{label} {loss:.2f}" for label, loss in zip(spec.labels, panel["losses"], strict=True)]
+        axis.set_title(f"({letter})")
+        axis.set_xlabel("\n".join(losses))
+        near = sum(math.hypot(*point) < radius + margin for point in panel["negatives"])
+        said.alt.append(
+            f"Panel {letter}: {len(panel['negatives'])} negatives, {near} of them inside the margin; "
+            f"{'; '.join(losses)}."
+        )
+    said.caption.append(
+        f"Filled: the query i and its positive c; hollow: negatives, the hardest one with a double edge. Dashed "
+        f"circles: the positive's distance, and {margin:g} beyond it, the margin."
+    )
+    return said
+
+
+def _draw_points(axis: Axes, positive: Any, negatives: Any, radii: tuple[float, float]) -> None:
+    for radius in radii:
+        axis.add_patch(Circle((0, 0), radius, fill=False, color=MUTED, linestyle=(0, (4, 3)), linewidth=0.8))
+    points = np.asarray(negatives)
+    hardest = points[np.argmin(np.hypot(*points.T))]
+    axis.plot(*points.T, linestyle="none", marker="o", markersize=4.5, color=INK, markerfacecolor=PAGE)
+    axis.plot(*hardest, marker="o", markersize=8, color=INK, markerfacecolor="none", markeredgewidth=0.8)
+    axis.plot([0, positive[0]], [0, positive[1]], color=OURS, linewidth=0.8)
+    axis.plot(*positive, marker="o", markersize=5, color=OURS)
+    axis.plot(0, 0, marker="s", markersize=5, color=INK)
+    for point, name, shift, side in (((0, 0), "i", -5, "top"), (positive, "c", 4, "bottom")):
+        axis.annotate(
+            name, point, (0, shift), textcoords="offset points", ha="center", va=side, style="italic"
+        )

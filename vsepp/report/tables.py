@@ -1,0 +1,407 @@
+"""Tables: the paper's numbers and ours, cell by cell, unrounded."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vsepp.base.errors import VseppError
+from vsepp.evaluation.metrics import FOLDS
+from vsepp.report import entries, text
+from vsepp.report.layout import ContextSpec, Feed, ReportSpec
+from vsepp.report.models import (
+    Record,
+    Records,
+    best_of,
+    dirty_note,
+    dirty_steps,
+    mark,
+    score,
+    scores,
+    trouble_of,
+)
+from vsepp.report.published import Published
+
+_COLUMNS = (
+    ("paper", "paper", "value"),
+    ("ours", "ours", "value"),
+    ("sd", "ours", "sd"),
+    ("released", "released", "value"),
+    ("paper_sd", "paper", "sd"),
+)
+"""Columns of a CSV: the start of their names, the source, and the part of its cell."""
+
+
+@dataclass
+class Cell:
+    """One metric of one row from one source."""
+
+    value: float | None = None
+    """Mean over the seeds, recalls in per cent; `None` where there is no number."""
+    sd: float | None = None
+    """Sample standard deviation over the seeds, `None` with one seed; the paper's as printed."""
+    mark: str = ""
+    """Letter of the note that the number carries."""
+    best: bool = False
+    """Whether it is the best of its column and group from its source."""
+    tint: float | None = None
+    """The tint: from 0, the worst of its column and group from its source, to 1, the best."""
+
+
+@dataclass
+class Row:
+    """One row: what was trained or quoted, and its cells."""
+
+    id: str
+    """Its number in published.csv; of a row of one's own its run, or its label where it has several."""
+    run: str
+    """The run that feeds it, run or not; empty where none does."""
+    facts: dict[str, str]
+    """Columns of published.csv: `kind` (`trained`, `quoted`, or `own` where no paper has the row), `system`, `encoder` ...,
+    with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them, and `at`,
+    the cell at which the row's note stands."""
+    cells: dict[str, dict[str, Cell]]
+    """Source → metric → number. Sources: `ours`; `paper`; `released`, the authors' own checkpoint evaluated here."""
+    mark: str
+    """Letter of the note on the row."""
+    ours: Sequence[Record]
+    """Records that our numbers are means over; none where the row was not run, or is quoted."""
+    released: Sequence[Record]
+    """The authors' own checkpoint, where it was evaluated."""
+    made: str
+    """Encoder and test images of our numbers, and the training commits of kept records."""
+    trouble: str
+    """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
+
+    @property
+    def status(self) -> str:
+        """`quoted`, `run` or `not run`."""
+        if self.facts["kind"] == "quoted":
+            return "quoted"
+        return "run" if self.ours else "not run"
+
+    @property
+    def own(self) -> bool:
+        """Whether no paper has it."""
+        return self.facts["kind"] == "own"
+
+    @property
+    def models(self) -> set[str]:
+        """Models whose numbers it shows."""
+        return {record.spec.model for record in (*self.ours, *self.released)}
+
+    @property
+    def sign(self) -> str:
+        """What `vsepp.report.models.mark` puts at the row's numbers."""
+        return mark([*self.ours, *self.released])
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows under one heading."""
+
+    heading: str
+    rows: tuple[Row, ...]
+
+    @property
+    def measured_on(self) -> str:
+        """Which test images our numbers come from, with rows that differ from most; empty where nothing was run."""
+        rows: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.ours:
+                images = _test_images(row.ours[0], row.facts["protocol"])
+                rows.setdefault(images, []).append(row.facts["label"] if row.own else row.id)
+        usual = max(rows, key=lambda images: len(rows[images]), default="")
+        others = [
+            f"{'row' if len(names) == 1 else 'rows'} {text.listing(names)}: {images}"
+            for images, names in rows.items()
+            if images != usual
+        ]
+        return "; ".join([usual, *others])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, ready to be written."""
+
+    id: str
+    """The name of its files."""
+    spec: entries.Table
+    groups: tuple[Group, ...]
+    notes: tuple[tuple[str, str], ...]
+    """Letter or sign → text."""
+    caption: str
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        """All rows in order."""
+        return (row for group in self.groups for row in group.rows)
+
+    @property
+    def has_seeds(self) -> bool:
+        """Whether any of our numbers is a mean over several seeds."""
+        return any(len(row.ours) > 1 for row in self.rows)
+
+    @property
+    def published(self) -> bool:
+        """Whether a paper has any of its rows."""
+        return any(not row.own for row in self.rows)
+
+
+def build_table(
+    name: str, spec: entries.Table, report: ReportSpec, published: Published, records: Records
+) -> Table:
+    """Put the paper's numbers and ours beside each other.
+
+    Parameters
+    ----------
+    name
+        Its id.
+    spec
+        Rows in order.
+    report
+        The runs that feed published rows, and what is known of runs and data.
+    published
+        The paper's rows.
+    records
+        Records of each model. A row whose run has no records was not run; of several runs, the one with the highest rsum on
+        validation stands for the row.
+
+    Returns
+    -------
+    Table
+        Best cells are marked per column and group, the paper's among the paper's numbers and ours among ours, without rows in
+        trouble. Values that print alike count as equal, and all of them are marked.
+
+    Raises
+    ------
+    VseppError
+        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in `scores`.
+    """
+    notes: list[tuple[str, str]] = []
+    groups = []
+    for group in spec.groups:
+        rows = []
+        for entry in group.rows:
+            rows.append(_row(name, spec, entry, report, published, records, notes))
+        _compare(spec, rows)
+        groups.append(Group(group.heading, tuple(rows)))
+    rows = [row for group in groups for row in group.rows]
+    if note := dirty_note([record for row in rows for record in (*row.ours, *row.released)]):
+        notes.append((text.MARK, note))
+    return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
+
+
+def _fed(
+    entry: str | entries.Row, report: ReportSpec, records: Records
+) -> tuple[str, Feed, Mapping[str, str]]:
+    """Id of a row, what fills it, and what stands in the place of published.csv where no paper has the row."""
+    if isinstance(entry, str):
+        return entry, report.feeds.get(entry, Feed()), {}
+    runs = report.feeding(entry)
+    feed = Feed(best_of(runs, records) if runs else None, entry.protocol)
+    if entry.row is not None:
+        return entry.row, feed, {}
+    several, own = len(entry.runs) > 1, dict(report.runs[entry.runs[0]])
+    if entry.label:
+        own["label"] = f"{entry.label} ({feed.run})" if several and feed.run in records else entry.label
+    return entry.label if several and entry.label else entry.runs[0], feed, own
+
+
+def _facts(table: str, row: str, feed: Feed, published: Published) -> dict[str, str]:
+    """What published.csv says of a row, its numbers included."""
+    facts = published.get((table, row)) or published.get(("", row))
+    if facts is None:
+        raise VseppError(f"{table}: row {row} is not in published.csv")
+    if (feed.run or feed.released) and facts["kind"] == "quoted":
+        raise VseppError(f"{table}, row {row}: it is quoted from the paper, but run {feed.run} feeds it")
+    if feed.protocol is not None and feed.protocol != facts["protocol"]:
+        raise VseppError(
+            f"{table}, row {row}: run {feed.run} feeds it under protocol {feed.protocol}, but the "
+            f"paper's numbers are {facts['protocol']}; correct `feeds` of the run"
+        )
+    return dict(facts)
+
+
+def _row(
+    table: str,
+    spec: entries.Table,
+    entry: str | entries.Row,
+    report: ReportSpec,
+    published: Published,
+    records: Records,
+    notes: list[tuple[str, str]],
+) -> Row:
+    """A row; its note, if it has one, is added to `notes`."""
+    context = report.context
+    row, feed, own = _fed(entry, report, records)
+    if own:
+        absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
+        facts = {**absent, "kind": "own", "protocol": feed.protocol or "", **own}
+    else:
+        facts = _facts(table, row, feed, published)
+    # The paper's way: the usual encoder goes unnamed, `VSE++ (ResNet152, fine-tuned)`.
+    parts = [] if facts["encoder"] in ("", context.default_encoder) else [context.in_paper(facts["encoder"])]
+    parts += ["fine-tuned"] if facts["finetuned"] == "yes" else []
+    label = facts["system"] + (f" ({', '.join(parts)})" if parts else "")
+    # A note that starts with a metric's name and a colon (`i2t_r10: ...`) stands at that cell, any other at the row.
+    at, _, note_text = facts["note"].partition(":")
+    note = {"at": at, "note": note_text.strip()} if at in spec.cells else {"at": ""}
+    facts = {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
+    letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
+    if letter:
+        notes.append((letter, facts["note"]))
+    ours, released = records.get(feed.run or "", []), records.get(feed.released or "", [])
+    protocol, made = facts["protocol"], ""
+    scores([*ours, *released], protocol)  # refuses what cannot stand in one row
+    if ours:
+        made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
+        if any(record.spec.study for record in ours):  # kept records may come from any commit
+            made += f", trained at {_commits(ours)}"
+    cells = {
+        "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
+        "paper": {name: _printed(facts, name, letter) for name in spec.cells},
+        "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
+    }
+    mark, trouble = "" if facts["at"] else letter, trouble_of(ours, protocol)
+    return Row(row, feed.run or "", facts, cells, mark, ours, released, made, trouble)
+
+
+def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
+    """Mean and deviation over the seeds."""
+    if not records:
+        return Cell()
+    values = [score(record, protocol, name) for record in records]
+    return Cell(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+
+
+def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
+    """A number of published.csv, with the note that stands at it."""
+    value, sd = (float(printed) if (printed := facts.get(key)) else None for key in (name, f"{name}_sd"))
+    return Cell(value, sd, mark if facts["at"] == name else "")
+
+
+def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
+    """Mark the best of each column of a group, from each source, and tint all; name single folds beside means over five."""
+    for source in ("ours", "paper"):
+        sound = [row for row in rows if source == "paper" or not row.trouble]
+        for name in spec.cells:
+            column = [cell for row in sound if (cell := row.cells[source][name]).value is not None]
+            values = [cell.value for cell in column if cell.value is not None]
+            if not values:
+                continue
+            worst, best = min(values), max(values)
+            if text.lower_is_better(name):
+                worst, best = best, worst
+            for cell, value in zip(column, values, strict=True):
+                cell.best = text.number(value) == text.number(best)
+                if spec.tint and best != worst:
+                    cell.tint = (value - worst) / (best - worst)
+    if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
+        for row in rows:
+            row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
+
+
+def _commits(ours: Sequence[Record]) -> str:
+    return text.listing(sorted({text.commit(*record.trained) for record in ours}))
+
+
+def _test_images(record: Record, protocol: str) -> str:
+    """Which test images were ranked, and how many of them again by a matcher."""
+    metrics = record.metrics[protocol]
+    images, fold = metrics["n_images"], metrics["fold_size"]
+    if protocol not in FOLDS:
+        ranked = f"all {text.count(images)} test images"
+    elif protocol == "1K":
+        ranked = f"first {text.count(fold)} test images"
+    else:
+        ranked = f"mean of {images // fold} folds of {text.count(fold)} test images"
+    again = text.reranked(metrics)
+    return f"{ranked} ({again})" if again else ranked
+
+
+def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[Row]) -> str:
+    """Caption, what plays the paper's roles here, and what was not run."""
+    trained = [row for row in rows if row.status != "quoted"]
+    parts = [spec.caption]
+    seeds = sorted({len(row.ours) for row in trained if row.ours})
+    if max(seeds, default=0) > 1:
+        parts.append(f"Ours: mean ± sample standard deviation over {text.listing(seeds)} seeds.")
+    if trained and (swaps := context.swaps([spec.dataset, *(row.facts["encoder"] for row in trained)])):
+        parts.append(f"Our rows use {text.listing(swaps)}.")
+    if missing := sum(not row.ours for row in trained):
+        parts.append(f"Not run: {missing} of {len(trained)} trained rows.")
+    return " ".join(parts)
+
+
+def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
+    """A table for a CSV, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample), `released_*` and
+    `paper_sd_*`.
+
+    `ours_uncommitted` and `released_uncommitted` name the steps behind the numbers with code or parameters that no commit holds.
+    """
+    flat = []
+    for group in table.groups:
+        for row in group.rows:
+            facts = row.facts
+            metrics = row.ours[0].metrics[facts["protocol"]] if row.ours else {}
+            values = {
+                "table": text.numbered(table.id).partition(" ")[2] or table.id,
+                "group": group.heading,
+                "row": row.id,
+                "kind": facts["kind"],
+                "status": row.status,
+                "trouble": row.trouble,
+                "system": facts["system"],
+                "encoder": context.in_paper(facts["encoder"]),
+                "finetuned": facts["finetuned"],
+                "trainset": facts["trainset"],
+                "protocol": facts["protocol"],
+                "run": row.run,
+                "ours_dataset": context.here(facts["dataset"]) if row.ours else "",
+                "ours_encoder": context.here(facts["encoder"]) if row.ours else "",
+                "ours_fold_size": metrics.get("fold_size"),
+                "ours_n_images": metrics.get("n_images"),
+                "n_seeds": len(row.ours),
+                "ours_commit": _commits(row.ours),
+                "ours_uncommitted": " ".join(dirty_steps(row.ours)),
+                "released_uncommitted": " ".join(dirty_steps(row.released)),
+            }
+            for column, source, part in _COLUMNS:
+                values |= {
+                    f"{column}_{name}": getattr(cell, part) for name, cell in row.cells[source].items()
+                }
+            flat.append(values)
+    return flat
+
+
+def page_layout(table: Table) -> dict[str, Any]:
+    """Where a table's columns lie on a page; templates do no arithmetic."""
+    numbers = len(table.spec.cells)
+    return {
+        "columns": numbers,
+        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
+        "first": [f"{direction}_{table.spec.columns[0]}" for direction in table.spec.tasks],
+    }
+
+
+def tex_layout(table: Table) -> dict[str, Any]:
+    """Where a tabular's columns lie; templates do no arithmetic."""
+    columns = len(table.spec.columns)
+    labels = 4 if table.spec.trainset else 3
+    # A deviation has a column of its own, so that the values above and below it stay aligned.
+    span = 2 * columns if table.has_seeds else columns
+    number = r"r@{\,}l" if table.has_seeds else "r"
+    starts = [labels + place * span + 1 for place in range(len(table.spec.tasks))]
+    return {
+        "labels": labels,
+        "span": span,
+        "numbers": span * len(table.spec.tasks),
+        "width": labels + span * len(table.spec.tasks),
+        "columns": text.Tex("@{}" + "l" * labels + number * columns * len(table.spec.tasks) + "@{}"),
+        "rules": [(start, start + span - 1) for start in starts],
+    }

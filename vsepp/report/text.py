@@ -1,0 +1,247 @@
+"""The only place where numbers and names become text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vsepp.base.errors import VseppError
+from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
+from vsepp.evaluation.metric_list import METRICS
+from vsepp.report.entries import TASKS
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.intervals import Interval
+
+MISSING = "–"
+DIGITS = 1
+"""Decimals of recalls and median ranks, as the paper prints them."""
+
+MARK = "†"
+"""Sign at numbers: no commit holds the code or the parameters behind them."""
+
+_TEX = str.maketrans(
+    {character: rf"\{character}" for character in "{}$&#_%"}
+    | {
+        "\\": r"\textbackslash{}",
+        "^": r"\textasciicircum{}",
+        "~": r"\textasciitilde{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        '"': r"\textquotedbl{}",
+        "–": "--",
+        "—": "---",
+        "−": r"$-$",
+        "±": r"$\pm$",
+        "✓": r"$\surd$",
+        "×": r"$\times$",
+        "→": r"$\to$",
+        "≥": r"$\geq$",
+        "≤": r"$\leq$",
+        "…": r"\ldots{}",
+        "†": r"\dag{}",
+        "∞": r"$\infty$",
+        "·": r"$\cdot$",
+        "“": "``",
+        "”": "''",
+        "‘": "`",
+        "’": "'",
+        "\u00a0": "~",
+    }
+)
+
+
+class Tex(str):
+    """Text that is LaTeX already and must not be escaped again."""
+
+
+def number(value: float | None) -> str:
+    """A recall or a rank with one decimal; a dash where there is none.
+
+    >>> number(64.62), number(None)
+    ('64.6', '–')
+    """
+    return MISSING if value is None else f"{value:.{DIGITS}f}"
+
+
+def deviation(sd: float | None) -> str:
+    """A standard deviation with its sign in front; nothing where there is only one seed.
+
+    >>> deviation(0.37), deviation(None)
+    ('± 0.4', '')
+    """
+    return "" if sd is None else f"± {number(sd)}"
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign; a dash where there is none.
+
+    >>> signed(3.14), signed(-0.2), signed(None)
+    ('+3.1', '−0.2', '–')
+    """
+    return MISSING if value is None else f"{value:+.{DIGITS}f}".replace("-", "−")
+
+
+def epoch(value: float | None) -> str:
+    """Where a curve passes another one; a dash where there is none.
+
+    >>> epoch(7.33), epoch(None)
+    ('epoch 7.3', '–')
+    """
+    return MISSING if value is None else f"epoch {number(value)}"
+
+
+def interval(value: Interval | None) -> str:
+    """An interval of differences; nothing where there is none.
+
+    >>> from vsepp.evaluation.intervals import Interval
+    >>> interval(Interval(-0.21, 3.0)), interval(None)
+    ('[−0.2, +3.0]', '')
+    """
+    return "" if value is None else f"[{signed(value.low)}, {signed(value.high)}]"
+
+
+def levels(value: Interval | None) -> str:
+    """An interval of recalls; nothing where there is none."""
+    return "" if value is None else f"[{number(value.low)}, {number(value.high)}]"
+
+
+def slug(text: str) -> str:
+    """A text as a name of a class.
+
+    >>> slug("inconclusive (one seed)")
+    'inconclusive-one-seed'
+    """
+    return "-".join(re.findall(r"\w+", text))
+
+
+def p_value(value: float | None) -> str:
+    """A p value as people write it.
+
+    >>> p_value(0.00002), p_value(0.0312), p_value(0.0498), p_value(None)
+    ('< .001', '.031', '.0498', '')
+    """
+    if value is None:
+        return ""
+    digits = 4 if 0.0495 <= value < 0.0505 else 3  # on which side of .05 it lies
+    return "< .001" if value < 0.001 else f"{value:.{digits}f}".removeprefix("0")
+
+
+def count(value: float) -> str:
+    """A whole number with commas between thousands.
+
+    >>> count(5000), count(1234.5)
+    ('5,000', '1,234')
+    """
+    return f"{value:,.0f}"
+
+
+def rank(value: float) -> str:
+    """A rank of one query, which ties may have halved.
+
+    >>> rank(3.0), rank(2.5)
+    ('3', '2.5')
+    """
+    return f"{value:g}"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio with two decimals; nothing where there is none.
+
+    >>> ratio(0.874), ratio(-1.5), ratio(None)
+    ('0.87', '−1.50', '')
+    """
+    return "" if value is None else f"{value:.2f}".replace("-", "−")
+
+
+def metric_name(metric: str) -> str:
+    """`r10` or `i2t_r10` → `R@10`, as the paper's column heads have it."""
+    name = metric.rpartition("_")[2]
+    if name == "spearman":
+        return "Spearman"
+    if name not in METRICS:
+        raise VseppError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
+    return METRICS[name].name
+
+
+def metric_title(metric: str) -> str:
+    """`i2t_r1` → `R@1, caption retrieval`."""
+    direction = metric.rpartition("_")[0]
+    return f"{metric_name(metric)}, {TASKS[direction].lower()}" if direction else "rsum"
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether a small value is a good one (ranks), not a large one (recalls)."""
+    name = metric.rpartition("_")[2]
+    return name in METRICS and METRICS[name].lower_is_better
+
+
+def numbered(name: str) -> str:
+    """What the paper calls a table or a figure; empty for one's own.
+
+    >>> numbered("table1"), numbered("figure2a"), numbered("margins")
+    ('Table 1', 'Figure 2a', '')
+    """
+    found = re.fullmatch(r"(table|figure)(\d.*)", name)
+    return f"{found[1].capitalize()} {found[2]}" if found else ""
+
+
+def reranked(metrics: Mapping[str, Any]) -> str:
+    """How many items of each query a matcher scored again, of how many images; nothing where embeddings alone ranked.
+
+    >>> reranked({"reranked": 32, "fold_size": 200}), reranked({"fold_size": 200})
+    ('re-ranked, 32 of 200', '')
+    """
+    k = metrics.get("reranked")
+    return f"re-ranked, {count(k)} of {count(metrics['fold_size'])}" if k else ""
+
+
+def dirty_note(steps: Iterable[str]) -> str:
+    """What `MARK` means, for the steps that it stands for."""
+    return (
+        f"partly made with uncommitted changes of code or parameters ({listing(steps)}), so no commit "
+        "reproduces these numbers."
+    )
+
+
+def other_code_note(makers: Iterable[tuple[str, bool]]) -> str:
+    """Which commits, with other code than the present one, made a model; empty without commits."""
+    commits = [commit(*maker) for maker in makers]
+    return f"made by other code, commit {listing(commits)}." if commits else ""
+
+
+def commit(sha: str, dirty: bool | None) -> str:
+    """Twelve characters of a commit, and a mark where files differed from it."""
+    return (sha[:12] or "unknown") + (" + uncommitted changes" if dirty else "")
+
+
+def listing(items: Iterable[Any]) -> str:
+    """`a`, `a and b`, `a, b and c`; where an item has a comma, `a, b; and c`."""
+    words = [str(item) for item in items]
+    if len(words) < 2:
+        return "".join(words)
+    if any(", " in word for word in words):
+        return f"{'; '.join(words[:-1])}; and {words[-1]}"
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def tex(value: Any) -> Tex:
+    """Escape what LaTeX would read as commands; text that is `Tex` already stays as it is.
+
+    >>> tex("50 % & more_or_less")
+    '50 \\\\% \\\\& more\\\\_or\\\\_less'
+    """
+    return value if isinstance(value, Tex) else Tex(str(value).translate(_TEX))
+
+
+def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:
+    r"""A cell in LaTeX: bold where it is the best, the letter of its note hung on without moving it.
+
+    >>> tex_value(64.62, best=True)
+    '\\textbf{64.6}'
+    """
+    text = tex(number(value))
+    bold = rf"\textbf{{{text}}}" if best else text
+    return Tex(bold + (rf"\rlap{{$^{{{tex(mark)}}}$}}" if mark else ""))
