@@ -64,7 +64,7 @@ def test_an_image_is_named_with_its_own_file_and_caption(reproduced, test_split)
     for hit in index.images_for(captions[0], k=5):
         assert captions.index(hit.caption) == np.flatnonzero(kept["caption_to_image"] == hit.row)[0]
         original = Image.open(io.BytesIO(photographs[hit.row])).convert("RGB")
-        shown = index.thumbnail(hit.row)
+        shown = index.picture(hit.row)
         assert np.abs(np.asarray(original.resize(shown.size), int) - np.asarray(shown)).mean() < 12
 
 
@@ -172,7 +172,7 @@ def test_without_the_image_store_there_are_answers_but_no_thumbnails(alone):
     shutil.rmtree(alone.parents[3] / "stores")
     index = open_index(alone)
     assert index.images_for("a red circle")
-    assert index.thumbnail(0) is None
+    assert index.picture(0) is None
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_a_sentence_shows_images_of_both_runs(served, reproduced):
         rows = [hit.row for hit in index.images_for("a red circle", k=12)]
         assert [int(row) for row in re.findall(rf'src="/image/{number}/(\d+)"', page)] == rows
         with urllib.request.urlopen(f"{served}image/{number}/{rows[0]}") as answer:
-            assert Image.open(answer).size == index.thumbnail(rows[0]).size
+            assert Image.open(answer).size == index.picture(rows[0]).size
 
 
 def test_a_picture_shows_captions_of_both_runs(served, reproduced, test_split):

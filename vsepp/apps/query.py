@@ -30,8 +30,6 @@ from vsepp.shipped import model_folder, shipped_models
 
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""
-THUMBNAIL = 256
-"""Longest side of a thumbnail, pixels."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +136,11 @@ class Index:
         vocabulary = self.model.vocabulary
         return [word for word in dict.fromkeys(vocabulary.split(text)) if word not in vocabulary.index]
 
-    def thumbnail(self, row: int) -> Image.Image | None:
-        """An image of the index as an RGB picture of at most `THUMBNAIL` pixels a side; `None` where its pixels are not here."""
+    def picture(self, row: int) -> Image.Image | None:
+        """An image of the index; `None` where its pixels are not here."""
         if self.pixels is None:
             return None
-        picture = read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
-        picture.thumbnail((THUMBNAIL, THUMBNAIL))
-        return picture
+        return read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
 
 
 def _best(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

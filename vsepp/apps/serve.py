@@ -20,7 +20,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEnti
 
 from vsepp.apps.query import LONGEST_TEXT, Index
 from vsepp.base.errors import VseppError
-from vsepp.data.pictures import FORMATS, as_jpeg, read_picture
+from vsepp.data.pictures import FORMATS, read_picture, small_jpeg
 from vsepp.report import TEMPLATES
 
 MEGABYTE = 1 << 20
@@ -30,7 +30,8 @@ LARGEST_READ = 10 * LARGEST_UPLOAD
 """Bytes of a request above which the connection is closed."""
 MOST_PIXELS = 50_000_000
 """Pixels of a picture that is sent; its header is compared before any of them is decoded."""
-_QUALITY = 92
+_SIDE, _QUALITY = 256, 92
+"""Longest side, in pixels, and quality of pictures on the page."""
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
 _TOO_LARGE = f"The upload is too large. Give one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
@@ -71,20 +72,18 @@ class _Site:
         picture = read_picture(upload.read(), upload.filename, upright=True, largest=MOST_PIXELS).rgb
         with self.model_lock:
             answers = [index.captions_for(picture, self.answers) for index in self.indexes]
-        picture.thumbnail((256, 256))
-        address = f"data:image/jpeg;base64,{base64.b64encode(as_jpeg(picture, _QUALITY)).decode()}"
+        address = f"data:image/jpeg;base64,{base64.b64encode(small_jpeg(picture, _SIDE, _QUALITY)).decode()}"
         return self._page(asked=address, name=upload.filename, answers=answers)
 
     def thumbnail(self, number: int, row: int) -> Response:
         """An image of an index."""
         if number >= len(self.indexes) or row >= len(self.indexes[number].image_ids):
             raise NotFound
-        picture = self.indexes[number].thumbnail(row)
+        picture = self.indexes[number].picture(row)
         if picture is None:
             raise NotFound
-        return Response(
-            as_jpeg(picture, _QUALITY), mimetype="image/jpeg", headers={"Cache-Control": "no-cache"}
-        )
+        jpeg = small_jpeg(picture, _SIDE, _QUALITY)
+        return Response(jpeg, mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
 
     def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
         """The page with what was wrong with a request."""

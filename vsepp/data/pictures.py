@@ -126,8 +126,11 @@ def stored_size(size: tuple[int, int], store: StoreSpec, name: str) -> tuple[int
     return width, height
 
 
-def as_jpeg(image: Image.Image, quality: int) -> bytes:
-    """A picture as the bytes of a JPEG."""
+def small_jpeg(image: Image.Image, side: int, quality: int) -> bytes:
+    """A picture as the bytes of a JPEG, its longer side shrunk to at most `side` pixels: to be looked at, not for models."""
+    if (longest := max(image.size)) > side:
+        width, height = (max(1, round(length * side / longest)) for length in image.size)
+        image = image.resize((width, height), Image.Resampling.LANCZOS)
     data = io.BytesIO()
     image.save(data, "JPEG", quality=quality)
     return data.getvalue()

@@ -10,7 +10,7 @@ from PIL import Image
 
 from vsepp.base.files import write_arrays, write_text
 from vsepp.base.spec import PicturesSpec
-from vsepp.data.pictures import as_jpeg
+from vsepp.data.pictures import small_jpeg
 from vsepp.data.store import WholeImages
 from vsepp.data.tables import Table
 
@@ -36,7 +36,10 @@ def make_pictures(
         Number of images.
     """
     rows = np.flatnonzero(np.asarray(images["split"]) == spec.split).tolist()
-    jpegs = [_jpeg(pixels[row], spec) if spec.photographs else b"" for row in rows]
+    jpegs = [
+        small_jpeg(Image.fromarray(pixels[row]), spec.side, spec.quality) if spec.photographs else b""
+        for row in rows
+    ]
     shown: dict[int, dict] = {row: {"id": images["image_id"][row], "captions": []} for row in rows}
     split_captions = np.flatnonzero(np.isin(captions["image_index"], rows))
     for number, caption in enumerate(split_captions):
@@ -46,12 +49,3 @@ def make_pictures(
     write_arrays(out / "pictures.npz", jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
     write_text(out / "captions.json", json.dumps(list(shown.values()), ensure_ascii=False) + "\n")
     return len(rows)
-
-
-def _jpeg(pixels: np.ndarray, spec: PicturesSpec) -> bytes:
-    picture = Image.fromarray(pixels)
-    longest = max(picture.size)
-    if longest > spec.side:
-        width, height = (max(1, round(length * spec.side / longest)) for length in picture.size)
-        picture = picture.resize((width, height), Image.Resampling.LANCZOS)
-    return as_jpeg(picture, spec.quality)

@@ -9,7 +9,6 @@ from asked import CAPTIONS, DOT, ORDER, PICTURE, index
 from closeness import assert_near
 from PIL import Image
 
-from vsepp.apps.query import THUMBNAIL
 from vsepp.base.errors import VseppError
 
 
@@ -51,14 +50,14 @@ def test_a_picture_finds_the_captions_that_a_loop_finds(similarity, tmp_path):
     assert asked.captions_for(tmp_path / "a.png", k=4) == hits
 
 
-def test_thumbnails_are_the_stores_rows_or_the_files(tmp_path):
+def test_pictures_are_the_stores_rows_or_the_files(tmp_path):
     asked = index()
-    assert (np.asarray(asked.thumbnail(2)) == asked.pixels[7]).all()
+    assert (np.asarray(asked.picture(2)) == asked.pixels[7]).all()
     Image.new("RGBA", (1000, 500), "red").save(tmp_path / "wide.png")
     files = index(pixels=[tmp_path / "wide.png"], pixel_rows=np.array([0]))
-    assert files.thumbnail(0).size == (THUMBNAIL, THUMBNAIL // 2)
-    assert files.thumbnail(0).getpixel((0, 0)) == (255, 0, 0)
-    assert index(pixels=None).thumbnail(0) is None
+    assert files.picture(0).size == (1000, 500)
+    assert files.picture(0).getpixel((0, 0)) == (255, 0, 0)
+    assert index(pixels=None).picture(0) is None
 
 
 def test_words_that_the_model_does_not_know_are_named_once():
