@@ -9,22 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from vsepp.base import components, declared
+from vsepp.base import components
 from vsepp.base.components import checked, component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Count, Role
 from vsepp.base.spec import Component
 from vsepp.evaluation.metric_list import AVERAGED, COMPARED, METRICS, SCORES
 from vsepp.report.figures import SHARED, Kind, kind_of
-
-TASKS: dict[str, str] = {
-    **{task: name.capitalize() for task, name in declared.TASKS.items()},
-    "sts": "STS, two captions",
-    "sis": "SIS, two images",
-    "sits": "SITS, image and caption",
-}
-"""What a table's metrics can be of, with its heading: retrieval tasks, and a truth's correlations with ratings."""
-DIRECTIONS: dict[str, str] = {task: TASKS[task] for task in ("i2t", "t2i")}
-"""Direction of a query → the field's name for it: image→text is caption retrieval."""
+from vsepp.report.text import DIRECTIONS, TASKS
 
 if TYPE_CHECKING:
     # Text wherever it is not checked.

@@ -1,18 +1,31 @@
-"""The only place where numbers and names become text."""
+"""The only place where numbers, intervals, p values, metrics, seeds and counts become words, and words HTML or LaTeX."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup, escape
+
+from vsepp.base import declared
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
 from vsepp.evaluation.metric_list import METRICS
-from vsepp.report.entries import TASKS
 
 if TYPE_CHECKING:
     from vsepp.evaluation.intervals import Interval
+
+TASKS: dict[str, str] = {
+    **{task: name.capitalize() for task, name in declared.TASKS.items()},
+    "sts": "STS, two captions",
+    "sis": "SIS, two images",
+    "sits": "SITS, image and caption",
+}
+"""What metrics can be of, as a heading names it: retrieval tasks, and a truth's correlations with ratings."""
+DIRECTIONS: dict[str, str] = {task: TASKS[task] for task in ("i2t", "t2i")}
+"""Direction of a query → the field's name for it: image→text is caption retrieval."""
 
 MISSING = "–"
 DIGITS = 1
@@ -53,17 +66,29 @@ _TEX = str.maketrans(
 )
 
 
+_CODE = re.compile("`([^`]+)`")  # a span of code in a sentence of `params/`
+
+
 class Tex(str):
     """Text that is LaTeX already and must not be escaped again."""
+
+
+# --- Numbers -----------------------------------------------------------------------------------------------------
+
+
+def _rounded(value: float, digits: int, sign: str = "-") -> str:
+    """A number with a minus that is as wide as a plus; what rounds to zero has no sign."""
+    words = f"{value:{sign}.{digits}f}"
+    return (words if float(words) else words.lstrip("+-")).replace("-", "−")
 
 
 def number(value: float | None) -> str:
     """A recall or a rank with one decimal; a dash where there is none.
 
-    >>> number(64.62), number(None)
-    ('64.6', '–')
+    >>> number(64.62), number(-0.04), number(None)
+    ('64.6', '0.0', '–')
     """
-    return MISSING if value is None else f"{value:.{DIGITS}f}"
+    return MISSING if value is None else _rounded(value, DIGITS)
 
 
 def deviation(sd: float | None) -> str:
@@ -78,10 +103,10 @@ def deviation(sd: float | None) -> str:
 def signed(value: float | None) -> str:
     """A difference with its sign; a dash where there is none.
 
-    >>> signed(3.14), signed(-0.2), signed(None)
-    ('+3.1', '−0.2', '–')
+    >>> signed(3.14), signed(-0.2), signed(-0.04), signed(None)
+    ('+3.1', '−0.2', '0.0', '–')
     """
-    return MISSING if value is None else f"{value:+.{DIGITS}f}".replace("-", "−")
+    return MISSING if value is None else _rounded(value, DIGITS, "+")
 
 
 def epoch(value: float | None) -> str:
@@ -153,23 +178,57 @@ def ratio(value: float | None) -> str:
     >>> ratio(0.874), ratio(-1.5), ratio(None)
     ('0.87', '−1.50', '')
     """
-    return "" if value is None else f"{value:.2f}".replace("-", "−")
+    return "" if value is None else _rounded(value, 2)
+
+
+# --- Names -------------------------------------------------------------------------------------------------------
 
 
 def metric_name(metric: str) -> str:
-    """`r10` or `i2t_r10` → `R@10`, as the paper's column heads have it."""
+    """A metric without what it is of, as the paper's column heads have it.
+
+    >>> metric_name("r10"), metric_name("i2t_r10"), metric_name("rsum")
+    ('R@10', 'R@10', 'rsum')
+    """
     name = metric.rpartition("_")[2]
-    if name == "spearman":
-        return "Spearman"
+    if name in ("rsum", "spearman"):
+        return name.replace("spearman", "Spearman")
     if name not in METRICS:
         raise VseppError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
     return METRICS[name].name
 
 
-def metric_title(metric: str) -> str:
-    """`i2t_r1` → `R@1, caption retrieval`."""
-    direction = metric.rpartition("_")[0]
-    return f"{metric_name(metric)}, {TASKS[direction].lower()}" if direction else "rsum"
+def task(metric: str) -> str:
+    """What a metric is of, as a heading; nothing for rsum, which is of both directions.
+
+    >>> task("i2t_r1"), task("rsum")
+    ('Caption retrieval', '')
+    """
+    return TASKS.get(metric.rpartition("_")[0], "")
+
+
+def metrics(*names: str) -> str:
+    """Metrics in a sentence, neighbours of one task together.
+
+    >>> metrics("i2t_r1", "i2t_r5", "rsum")
+    'R@1 and R@5 of caption retrieval and rsum'
+    """
+    parts = []
+    for of, group in groupby(names, task):
+        words = listing(map(metric_name, group))
+        what = of if of.split(",")[0].isupper() else of.lower()  # STS stays
+        parts.append(f"{words} of {what}" if of else words)
+    return listing(parts)
+
+
+def unit(metric: str) -> str:
+    """A metric with its unit, for an axis.
+
+    >>> unit("i2t_r1"), unit("t2i_medr"), unit("rsum")
+    ('R@1 (%)', 'Med r', 'rsum')
+    """
+    in_per_cent = task(metric) and not lower_is_better(metric)
+    return metric_name(metric) + (" (%)" if in_per_cent else "")
 
 
 def lower_is_better(metric: str) -> bool:
@@ -217,6 +276,25 @@ def commit(sha: str, dirty: bool | None) -> str:
     return (sha[:12] or "unknown") + (" + uncommitted changes" if dirty else "")
 
 
+def plural(number: int, noun: str) -> str:
+    """A number of things; a noun with an irregular plural is no noun of these pages.
+
+    >>> plural(1, "comparison"), plural(2, "comparison"), plural(1000, "test image")
+    ('1 comparison', '2 comparisons', '1,000 test images')
+    """
+    return f"{count(number)} {noun}{'s' * (number != 1)}"
+
+
+def seeds(numbers: Iterable[int]) -> str:
+    """Seeds by their numbers, in order.
+
+    >>> seeds([10, 2]), seeds([0])
+    ('seeds 2 and 10', 'seed 0')
+    """
+    ordered = sorted(numbers)
+    return f"seed{'s' * (len(ordered) != 1)} {listing(ordered)}"
+
+
 def listing(items: Iterable[Any]) -> str:
     """`a`, `a and b`, `a, b and c`; where an item has a comma, `a, b; and c`."""
     words = [str(item) for item in items]
@@ -227,13 +305,39 @@ def listing(items: Iterable[Any]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
+# --- HTML and LaTeX ----------------------------------------------------------------------------------------------
+
+
+def html(value: Any) -> Any:
+    """A span of code in backticks as HTML has it; other values stay as they are, to be escaped by the template.
+
+    >>> html("On `mini` R@1 < 5"), html(3)
+    (Markup('On <code>mini</code> R@1 &lt; 5'), 3)
+    """
+    is_plain = isinstance(value, str) and not isinstance(value, Markup)
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(value)))) if is_plain else value
+
+
+def plain(words: str) -> str:
+    """Words without the backticks of code, where there is no markup.
+
+    >>> plain("On `mini`")
+    'On mini'
+    """
+    return _CODE.sub(r"\1", words)
+
+
 def tex(value: Any) -> Tex:
     """Escape what LaTeX would read as commands; text that is `Tex` already stays as it is.
 
-    >>> tex("50 % & more_or_less")
-    '50 \\\\% \\\\& more\\\\_or\\\\_less'
+    >>> tex("50 % & more_or_less"), tex("on `mini`")
+    ('50 \\\\% \\\\& more\\\\_or\\\\_less', 'on \\\\texttt{mini}')
     """
-    return value if isinstance(value, Tex) else Tex(str(value).translate(_TEX))
+    if isinstance(value, Tex):
+        return value
+    words = [part.translate(_TEX) for part in _CODE.split(str(value))]
+    words[1::2] = [rf"\texttt{{{code}}}" for code in words[1::2]]
+    return Tex("".join(words))
 
 
 def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:
