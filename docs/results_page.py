@@ -14,7 +14,7 @@ from jinja2 import StrictUndefined, Template
 
 from vsepp.pipeline.planner import make_plan
 from vsepp.report.claims import SIGNS
-from vsepp.report.layout import ReportSpec
+from vsepp.report.entries import ReportSpec
 from vsepp.report.pages import write_report
 
 TEXT = Path(__file__).with_name("results.md.j2")

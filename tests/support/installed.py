@@ -56,26 +56,29 @@ def install(monkeypatch, folder, kind, name, source):
 
 DOTS = '''
 """A dot, computed and then drawn."""
-from dataclasses import dataclass
+from typing import Literal
 
+from pydantic.dataclasses import dataclass
+
+from vsepp.base.declared import STRICT
+from vsepp.report.figures import FigureOfLosses
 from vsepp.report.plots import Said, read_data
 
-NEEDS = ("losses",)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class Figure(FigureOfLosses):
+    """A dot."""
 
-@dataclass(frozen=True)
-class Options:
-    """Where."""
-
+    kind: Literal["dots"]
     at: float = 0.5
     """Height."""
 
-def compute(options, losses):
-    return {"at": options.at, "losses": len(losses)}
+    def compute(self):
+        return {"at": self.at, "losses": len(self.losses)}
 
-def draw(figure, spec, options, material):
-    found = read_data(material)
-    figure.subplots().plot([0], [found["at"]], marker="o")
-    return Said(caption=[f"Losses: {found['losses']}, at {options.at}."])
+    def draw(self, canvas, material):
+        found = read_data(material)
+        canvas.subplots().plot([0], [found["at"]], marker="o")
+        return Said(caption=[f"Losses: {found['losses']}, at {self.at}."])
 '''
 """A kind of figure."""
 

@@ -12,7 +12,7 @@ from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.ranks import Ranks
-from vsepp.report.layout import TrainedSpec
+from vsepp.report.entries import TrainedSpec
 from vsepp.report.models import read_records
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}

@@ -55,7 +55,7 @@ KINDS = {
     "optimiser": Kind("vsepp.training.optimisers", "Optimiser"),
     "image encoder": Kind("vsepp.models.image", "build"),
     "reader": Kind("vsepp.data.readers", "read"),
-    "figure": Kind("vsepp.report.figures", "draw"),
+    "figure": Kind("vsepp.report.figures", "Figure"),
     "truth": Kind("vsepp.evaluation.truths", "read"),
 }
 

@@ -264,16 +264,6 @@ class VectorsSpec:
     """`tfidf`: splits whose captions are counted for word rarity."""
 
 
-@dataclass(frozen=True, config=STRICT)
-class FigureDataSpec:
-    """What is computed for a figure of losses."""
-
-    kind: Component
-    """A module of vsepp.report.figures."""
-    losses: tuple[Component, ...]
-    """The losses drawn: modules of vsepp.losses."""
-
-
 _Objects = Annotated[float, Field(ge=1, le=6, multiple_of=1)]
 
 

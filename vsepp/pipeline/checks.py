@@ -17,7 +17,8 @@ from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.settings import RunKeys
-from vsepp.report.entries import Row
+from vsepp.report.entries import Row, Table
+from vsepp.report.figures import FigureOfRuns
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -154,7 +155,7 @@ def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, st
     yield f"{paper.tables_file}: default_encoder", "encoders", encoder, f"got {encoder!r}"
     for part, entries in (("tables", paper.tables.tables), ("figures", paper.tables.figures)):
         for name, entry in entries.items():
-            if entry.dataset:
+            if isinstance(entry, Table | FigureOfRuns):
                 where = f"{paper.tables_file}: {part}.{name}.dataset"
                 yield where, "corpora", entry.dataset, f"got {entry.dataset!r}"
 
@@ -288,8 +289,7 @@ def _tables(paper: Paper, parameters: Parameters, owners: Mapping[str, Path]) ->
     for name, figure in tables.figures.items():
         where = f"{file}: figures.{name}"
         yield from _unknown_runs(figure.named, where, parameters, owners)
-        if figure.of_kind.runs == "rows":
-            yield from _unknown_labels(figure.labels, f"{where}.labels", paper)
+        yield from _unknown_labels(figure.rows, f"{where}.labels", paper)
     names = [*tables.tables, *tables.figures]
     for name in parameters.preset.tables.get(paper.name, []):
         if name not in names:

@@ -16,8 +16,8 @@ from vsepp.pipeline.settings import (
     ReleasedFile,
     ReleasedKeys,
 )
-from vsepp.report.claims import Claim, ClaimsFile, Difference
-from vsepp.report.entries import TablesFile
+from vsepp.report.claims import Difference
+from vsepp.report.entries import Claim, ClaimsFile, TablesFile
 from vsepp.report.published import Published, read_published
 
 

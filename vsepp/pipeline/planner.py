@@ -21,7 +21,6 @@ from vsepp.base.spec import (
     EncoderWeightsSpec,
     EvaluationSpec,
     FeaturesSpec,
-    FigureDataSpec,
     ModelSpec,
     PicturesSpec,
     RunSpec,
@@ -40,11 +39,13 @@ from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, in_archives, raw_file, study_of_variant
+from vsepp.pipeline.reports import report_spec
 from vsepp.pipeline.settings import ReleasedKeys, RunKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
-from vsepp.report.layout import report_spec
+from vsepp.report.entries import FigureDataSpec
+from vsepp.report.figures import FigureOfLosses
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
@@ -324,10 +325,10 @@ class _Planner:
         """Enter the data that are computed for the figures of a paper's report."""
         for figure in paper.selected(self.preset.tables):
             keys = paper.tables.figures.get(figure)
-            if keys and keys.of_kind.is_computed:
+            if isinstance(keys, FigureOfLosses):
                 losses = tuple(resolved("loss", loss) for loss in keys.losses)
-                spec = FigureDataSpec(resolved("figure", keys.kind), losses)
-                self._add("figure_data", spec, label=f"{paper.name}/{figure}")
+                computed = replace(keys, losses=losses, title="", caption="", width="column")
+                self._add("figure_data", FigureDataSpec(computed), label=f"{paper.name}/{figure}")
 
     # --- Data ------------------------------------------------------------------------------------------------
 

@@ -120,7 +120,7 @@ class Artefact:
     folder: Path
     """Its folder, relative to the working folder."""
     spec: Any
-    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.base.spec` or `vsepp.report.layout`."""
+    """All that decides what is computed, besides code and inputs: a dataclass of `vsepp.base.spec` or `vsepp.report.entries`."""
     inputs: Mapping[str, Input] = field(default_factory=dict)
     """Role → what it is made from."""
 

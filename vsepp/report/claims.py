@@ -21,18 +21,17 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import stdev
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from vsepp.base.declared import STRICT, Count, Name, PositiveFloat
+from vsepp.base.declared import STRICT, Count, PositiveFloat
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Interval
-from vsepp.evaluation.metric_list import AVERAGED, COMPARED
 from vsepp.report import text
-from vsepp.report.entries import Protocol
+from vsepp.report.entries import AveragedMetric, Protocol, ValidationMetric
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
 NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
@@ -55,14 +54,6 @@ OUTCOMES = {
 """The four counts that open a page → the verdicts in each; no difference is as claimed where the claim is that there is none."""
 _ROUNDED = 12**-0.5
 """Standard deviation of an epoch by rounding to whole epochs alone."""
-
-if TYPE_CHECKING:
-    # Text wherever it is not checked.
-    AveragedMetric = str
-    ValidationMetric = str
-else:
-    AveragedMetric = Literal[AVERAGED]
-    ValidationMetric = Literal[COMPARED]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -434,19 +425,8 @@ class Overfitting(_OnCurves):
 
 Curves = Sequence[Sequence[float]]
 """Seed → a metric of validation, epoch by epoch."""
-Claim = Annotated[
-    Difference | DifferenceOfDifferences | NoDifference | BestValue | Crossing | Start | Overfitting,
-    Field(discriminator="kind"),
-]
+Claim = Difference | DifferenceOfDifferences | NoDifference | BestValue | Crossing | Start | Overfitting
 """An entry of a `claims.yaml`."""
-
-
-class ClaimsFile(BaseModel):
-    """A paper's `claims.yaml`: id → claim."""
-
-    model_config = ConfigDict(**STRICT, frozen=True)
-
-    claims: dict[Name, Claim]
 
 
 # --- What rules share ----------------------------------------------------------------------------------------

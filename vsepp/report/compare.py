@@ -18,10 +18,10 @@ from vsepp.base.progress import table
 from vsepp.evaluation import intervals
 from vsepp.evaluation.metric_list import COMPARED, RECALLS
 from vsepp.report import text
-from vsepp.report.entries import TASKS
 from vsepp.report.groups import Standing, Told, standings, tell
 from vsepp.report.models import AT_CHANCE, TEST_IMAGES, Ranked, image_values
 from vsepp.report.ranked import Source, read_models, seed_of
+from vsepp.report.text import TASKS
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,79 @@
-"""What a `tables.yaml` holds: tables with their rows, and figures. `vsepp.report.claims` has what a `claims.yaml` holds."""
+"""What a report holds: entries of a paper's `tables.yaml` and `claims.yaml`, and what the plan knows of their runs.
+
+Kinds of figures are in `vsepp.report.figures`, kinds of claims in `vsepp.report.claims`.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base import components
-from vsepp.base.components import checked, component_of
-from vsepp.base.declared import PROTOCOLS, STRICT, Count, Role
-from vsepp.base.spec import Component
+from vsepp.base.components import component_of
+from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
+from vsepp.base.spec import Component, seeded
 from vsepp.evaluation.metric_list import AVERAGED, COMPARED, METRICS, SCORES
-from vsepp.report.figures import SHARED, Kind, kind_of
+from vsepp.report.records import FILES, HISTORY_FILE
 from vsepp.report.text import DIRECTIONS, TASKS
 
+OF_A_ROW = ("system", "encoder", "dataset", "trainset")
+"""Keys of a run that published.csv has as columns."""
+ALL_TABLES, ALL_GAPS = "tables", "gaps"
+"""Names of the LaTeX document of all tables, and of the plot of all gaps, which a report has beside its own entries."""
+
+
+class _Kinds:
+    """Of a key whose value is of one of several kinds, by its `kind`. The kinds import this module, so they are looked up when a file is read."""
+
+    def __init__(self, kinds: Callable[[], tuple[type, ...]]) -> None:
+        self.kinds = kinds
+
+    @property
+    def declaration(self) -> Any:
+        """The tagged union."""
+        return Annotated[Union[self.kinds()], Field(discriminator="kind")]  # noqa: UP007
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler.generate_schema(self.declaration)
+
+
+def _figures() -> tuple[type, ...]:
+    return tuple(components.load("figure", name).Figure for name in components.known("figure"))
+
+
+def _claims() -> tuple[type, ...]:
+    from vsepp.report import claims
+
+    return get_args(claims.Claim)
+
+
 if TYPE_CHECKING:
+    from vsepp.report.claims import Claim
+    from vsepp.report.figures import AnyFigure as Figure
+    from vsepp.report.figures import FigureOfLosses
+
     # Text wherever it is not checked.
     Column = str
     Task = str
     Protocol = str
-    FigureKind = Component
+    Score = str
+    AveragedMetric = str
+    ValidationMetric = str
     Loss = Component
 else:
     Column = Literal[(*METRICS, "spearman")]
     Task = Literal[tuple(TASKS)]
     Protocol = Literal[(*PROTOCOLS, *components.known("truth"))]
     """A protocol, or a truth under which all images are ranked."""
-    FigureKind, Loss = map(component_of, ("figure", "loss"))
+    Score, AveragedMetric, ValidationMetric = Literal[SCORES], Literal[AVERAGED], Literal[COMPARED]
+    Loss = component_of("loss")
+    Figure = FigureOfLosses = Annotated[Any, _Kinds(_figures)]
+    Claim = Annotated[Any, _Kinds(_claims)]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -104,91 +148,12 @@ class Table:
         return [TASKS[task] for task in self.tasks]
 
 
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class Figure:
-    """One figure. `figure2a` is the paper's Figure 2a; another id is one's own and no number.
+class ClaimsFile(BaseModel):
+    """A paper's `claims.yaml`: id → claim."""
 
-    Which of the keys below `width` an entry needs and takes, the module of its kind says.
-    """
+    model_config = ConfigDict(**STRICT, frozen=True)
 
-    kind: FigureKind
-    """A module of vsepp.report.figures, with its options. The plot of all gaps is made without an entry."""
-    title: str
-    caption: str
-    width: Literal["column", "page"] = "column"
-    """Columns of a two-column page: 3.3 or 7 inches."""
-    dataset: str = ""
-    """Role; empty where no data are behind it."""
-    metrics: tuple[str, ...] = ()
-    """What is drawn, a panel each, such as i2t_r1; of standings one."""
-    runs: tuple[str, ...] | dict[Count, str] = ()
-    """Run ids. negative_set: size of the negative set → run id. examples: two run ids. differences: two run ids a label."""
-    labels: tuple[str, ...] = ()
-    """What the runs are called; negative_set names the line and the baseline, standings rows of tables, constellations and
-    weights the losses."""
-    baseline: str | None = None
-    """Run drawn as a horizontal line."""
-    protocol: Protocol | None = None
-    """Under which test scores are shown."""
-    losses: tuple[Loss, ...] = ()
-    """For constellations and weights: modules of vsepp.losses, with their options."""
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Figure:
-        name, kind = self.kind.name, self.of_kind
-        given = {field.name for field in dataclasses.fields(self) if getattr(self, field.name)}
-        if extra := sorted(given - {*SHARED} - kind.needs - kind.takes):
-            raise ValueError(f"a figure of kind {name} takes no {', '.join(extra)}")
-        if missing := sorted(kind.needs - given - self.kind.options.keys()):
-            raise ValueError(f"a figure of kind {name} needs {', '.join(missing)}")
-        compares = kind.runs in ("pairs", "rows")  # by differences with intervals
-        known = COMPARED if kind.shows_training else AVERAGED if compares else SCORES
-        if unknown := [metric for metric in self.metrics if metric not in known]:
-            raise ValueError(f"metrics: got {unknown[0]!r}; a figure of kind {name} shows {', '.join(known)}")
-        if kind.most_metrics and len(self.metrics) > kind.most_metrics:
-            raise ValueError(
-                f"metrics: a figure of kind {name} shows {kind.most_metrics}, got {len(self.metrics)}"
-            )
-        if isinstance(self.runs, dict) is not (kind.runs == "by_size") and self.runs:
-            expected = "size → run id" if kind.runs == "by_size" else "a list of run ids"
-            raise ValueError(f"runs: expected {expected}, as a figure of kind {name} has")
-        number = {"pair": 2, "pairs": 2 * len(self.labels)}.get(kind.runs, len(self.drawn))
-        if len(self.drawn) != number:
-            what = f"got {len(self.drawn)} with {len(self.labels)} labels"
-            raise ValueError(f"runs: {what}; expected {number} in this figure of kind {name}")
-        for loss in self.losses:
-            if missing := [key for key in kind.losses_need if not hasattr(checked("loss", loss), key)]:
-                raise ValueError(
-                    f"losses: loss {loss.name} has no option `{missing[0]}`, which a figure of kind {name} draws"
-                )
-        return self
-
-    @property
-    def under(self) -> str:
-        """Its protocol, of a figure that has one."""
-        return self.protocol or ""
-
-    @property
-    def of_kind(self) -> Kind:
-        """What its kind declares."""
-        return kind_of(self.kind.name)
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Sizes of the negative set that its runs stand for, in pairs, ascending; none where they are a list."""
-        return tuple(sorted(self.runs)) if isinstance(self.runs, dict) else ()
-
-    @property
-    def drawn(self) -> tuple[str, ...]:
-        """Run ids that it lists, in the order of the labels, or of the sizes."""
-        return (
-            tuple(self.runs[size] for size in self.sizes) if isinstance(self.runs, dict) else tuple(self.runs)
-        )
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """All run ids that it lists, the baseline's too."""
-        return (*self.drawn, *([self.baseline] if self.baseline else []))
+    claims: dict[Name, Claim]
 
 
 class TablesFile(BaseModel):
@@ -210,3 +175,165 @@ class TablesFile(BaseModel):
         """Rows of all tables that are no published rows alone."""
         rows = (row for table in self.tables.values() for row in table.rows)
         return [row for row in rows if isinstance(row, Row)]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ContextSpec:
+    """What all captions of a report share: which data and code its numbers come from."""
+
+    paper: PaperSpec
+    preset: str
+    variant: str
+    fidelity: str
+    title: str
+    """Heading of the page."""
+    summary: str
+    """A paragraph below the heading: what was trained, on what."""
+    data_note: str
+    """Ends every caption: whose numbers these are. Empty where data and encoders are the paper's."""
+    seeds: tuple[int, ...]
+    fold_size: int
+    """Test images in a fold of the `1K` and `5x1K` protocols."""
+    titles: dict[str, str]
+    """Role of data or of an encoder (`coco`, `vgg`) → what plays it here."""
+    paper_titles: dict[str, str]
+    """Role → what played it in the paper."""
+    default_encoder: str = ""
+    """Role of the encoder that a row's label does not name."""
+    settings: str = ""
+    """What `--config` needs besides the preset to make these runs."""
+    serif: bool = False
+    """Whether figures are set in the paper's serif type."""
+
+    def here(self, role: str) -> str:
+        """What plays a role in this report."""
+        return self.titles.get(role, role)
+
+    def in_paper(self, role: str) -> str:
+        """What played a role in the paper; in a role that it does not have, what plays it here."""
+        return self.paper_titles.get(role, self.here(role))
+
+    def swaps(self, roles: Iterable[str]) -> list[str]:
+        """`vgg_mini in place of VGG19`: the roles that something else plays here than in the paper."""
+        names = dict.fromkeys((self.here(role), self.in_paper(role)) for role in roles)
+        return [f"{here} in place of {there}" for here, there in names if here != there]
+
+
+@dataclass(frozen=True, config=STRICT)
+class Feed:
+    """What fills a published row."""
+
+    run: str | None = None
+    """The run; `None` for a quoted row."""
+    protocol: str | None = None
+    """Must be the published row's protocol: scores of different protocols are not comparable."""
+    released: str | None = None
+    """The checkpoint that the authors released for this row, evaluated here."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class TrainedSpec:
+    """A model of one seed, where what is reported of it lies, and what its provenance must say."""
+
+    model: str
+    """Id of the run, or name of the released checkpoint."""
+    seed: int
+    trained: bool
+    """Whether it was trained here and has a history; a released checkpoint has none."""
+    run: str = ""
+    """Folder of the trained model; empty of a record."""
+    evaluation: str = ""
+    """Folder of its embeddings, ranks and metrics; empty of a record."""
+    spec_digests: dict[str, str] = field(default_factory=dict)
+    """`run` and `evaluation` → digest of the spec that the parameters give them; empty of a record, which stays what it is."""
+    pictures: str = ""
+    """Folder of small pictures of its test images; empty where its data have none."""
+    study: str = ""
+    """Folder of the records that it is one of; empty where its results are here."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class FigureDataSpec:
+    """What is computed for a figure of losses."""
+
+    figure: FigureOfLosses
+    """The figure without title, caption and width."""
+
+
+@dataclass(frozen=True, config=STRICT)
+class ReportSpec:
+    """Everything that one `index.html` holds. Entries are pairs, since JSON's keys are sorted."""
+
+    context: ContextSpec
+    published: str = ""
+    """Path of published.csv."""
+    tables: tuple[tuple[str, Table], ...] = ()
+    """(id, entry); the id is the name of its files."""
+    figures: tuple[tuple[str, Figure], ...] = ()
+    claims: tuple[tuple[str, Claim], ...] = ()
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Run that an entry names → what published.csv says of a row: `system`, `encoder`, `finetuned`, `dataset`, `trainset`."""
+    feeds: dict[str, Feed] = field(default_factory=dict)
+    """Published row → what fills it; rows that nothing fills are left out."""
+    labelled: dict[str, Row] = field(default_factory=dict)
+    """Label of a row that a figure shows → the row, of any of the paper's tables."""
+    truths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Role of data → the truths about them; roles without any are left out."""
+    data: dict[str, str] = field(default_factory=dict)
+    """Figure → folder of what a step computed for it."""
+    photographs: tuple[str, ...] = ()
+    """Roles of data whose pictures may be shown; of others their ids are."""
+    models: tuple[TrainedSpec, ...] = ()
+    """Seeds of one model stand together. Rows and lines whose run is not among them say that it was not run."""
+    expected: str = ""
+    """Path of the expected values of these scores; empty where there are none."""
+    sources: tuple[tuple[str, ...], ...] = ()
+    """(component, where it comes from) of what the models are made of."""
+
+    def roles(self, runs: Iterable[str]) -> tuple[str, ...]:
+        """Roles of the data, then of the encoders, of runs."""
+        known = [self.runs[run] for run in runs if run in self.runs]
+        return tuple(dict.fromkeys(values[key] for key in ("dataset", "encoder") for values in known))
+
+    def encoders(self, runs: Iterable[str]) -> tuple[str, ...]:
+        """Roles of the encoders of runs."""
+        return tuple(dict.fromkeys(self.runs[run]["encoder"] for run in runs if run in self.runs))
+
+    def feeding(self, row: Row) -> tuple[str, ...]:
+        """The runs of a row that can be evaluated under its protocol: under a truth, only those whose data it is about."""
+        if row.protocol in PROTOCOLS:
+            return row.runs
+        return tuple(
+            run for run in row.runs if row.protocol in self.truths.get(self.runs[run]["dataset"], ())
+        )
+
+    @property
+    def files(self) -> list[str]:
+        """Files that the report has whatever came out, relative to its folder."""
+        tables = [f"tables/{name}.{suffix}" for name, _ in self.tables for suffix in ("csv", "html", "tex")]
+        drawn = [name for name, _ in self.figures]
+        if any(claim.is_gap for _, claim in self.claims):
+            drawn.append(ALL_GAPS)
+        figures = [f"figures/{figure}.{suffix}" for figure in drawn for suffix in ("png", "svg", "pdf")]
+        models = dict.fromkeys(f"runs/{model.model}.html" for model in self.models)
+        curves = [f"curves/{model.model}-seed-{model.seed}.csv" for model in self.models if model.trained]
+        always = ("headline.txt", "claims.csv", "metrics.json", f"tables/{ALL_TABLES}.tex")
+        return [*always, *tables, *figures, *models, *curves]
+
+    @property
+    def inputs(self) -> dict[str, Path]:
+        """Role → what the report is made of: the paper's numbers, evaluations, histories, and data of figures."""
+        inputs = {"published": Path(self.published)}
+        if self.expected:
+            inputs["expected"] = Path(self.expected)
+        for model in self.models:
+            if model.study:
+                inputs |= {f"records/{file}": Path(model.study) / file for file in FILES}
+                continue
+            name = seeded(model.model, model.seed)
+            inputs[f"evaluation/{name}"] = Path(model.evaluation)
+            if model.trained:
+                inputs[f"history/{name}"] = Path(model.run) / HISTORY_FILE
+            if model.pictures:
+                inputs[f"pictures/{Path(model.pictures).name}"] = Path(model.pictures)
+        return inputs | {f"figure/{figure}": Path(folder) for figure, folder in self.data.items()}

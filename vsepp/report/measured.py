@@ -13,8 +13,8 @@ from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation import intervals
 from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.report import text
-from vsepp.report.claims import CHANCE, COLLAPSED, NOT_RUN, BestValue, Claim, Difference, Verdict, rule_of
-from vsepp.report.layout import ReportSpec
+from vsepp.report.claims import CHANCE, COLLAPSED, NOT_RUN, BestValue, Difference, Verdict, rule_of
+from vsepp.report.entries import Claim, ReportSpec
 from vsepp.report.models import (
     AT_CHANCE,
     TEST_IMAGES,

@@ -18,7 +18,7 @@ from vsepp.base.manifest import ancestors_of, differences, parent_of, uncommitte
 from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.report import text
-from vsepp.report.layout import ContextSpec, TrainedSpec
+from vsepp.report.entries import ContextSpec, TrainedSpec
 from vsepp.report.records import METRICS_FILE, Kept, read_results, study_of
 
 TEST_IMAGES = ("fold_size", "n_images", "n_captions")

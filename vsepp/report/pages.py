@@ -18,11 +18,12 @@ from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
 from vsepp.report import TEMPLATES, summary, text
 from vsepp.report.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
-from vsepp.report.drawing import write_figure, write_gaps
+from vsepp.report.entries import ReportSpec
 from vsepp.report.expected import counted, read_expected, states_of
-from vsepp.report.layout import ReportSpec
+from vsepp.report.figures.differences import write_gaps
 from vsepp.report.measured import judge
 from vsepp.report.models import MadeBy, Record, Records, command, config_of, read_records
+from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 from vsepp.report.run_page import run_page
 from vsepp.report.tables import build_table, flat_rows, page_layout, tex_layout

@@ -1,26 +1,46 @@
-"""What all figures draw with: colours, names of panels, legends, and sentences about seeds and trouble."""
+"""Figures as PNG, SVG and PDF, with captions and text alternatives, and what figures of all kinds draw with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from markupsafe import Markup
 
-from vsepp.base.files import read_json
+from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
-from vsepp.report import text
-from vsepp.report.entries import TASKS
-from vsepp.report.layout import ContextSpec, ReportSpec
-from vsepp.report.models import Records
+from vsepp.evaluation.intervals import Interval
+from vsepp.report import TEMPLATES, text
+from vsepp.report.entries import ContextSpec, ReportSpec
+from vsepp.report.figures import AnyFigure, FigureOfLosses, FigureOfRuns
+from vsepp.report.models import Records, dirty_note, mark
 from vsepp.report.published import Published
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+STYLE = TEMPLATES / "figure.mplstyle"
+WIDTHS = {"column": 3.3, "page": 7.0}
+"""Inches, of a two-column page."""
+_SERIF: Any = {"font.family": ["STIXGeneral", "DejaVu Serif", "DejaVu Sans"], "font.size": 9}
+# More missing runs than this are counted, not named.
+_NAMED = 8
+# Metadata of each format, without dates and versions, so that the same numbers give the same bytes.
+_METADATA = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+
 INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
-"""Colours of text, of its background, and of asides; a page replaces them by its own."""
+"""Colours of text, of its background, and of asides."""
 THEIRS, OURS = "C0", "C1"
 """Colours of the paper's numbers, or of a baseline, and of ours, by the style."""
 
@@ -32,8 +52,6 @@ class Material:
     report: ReportSpec
     records: Records
     published: Published
-    runs: tuple[str, ...] = ()
-    """Runs that it shows, in the order of its labels or sizes."""
     folder: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
 
@@ -42,10 +60,9 @@ class Material:
         """What all captions of the report share."""
         return self.report.context
 
-    def shown(self, *more: str | None) -> Records:
-        """Records of its runs, and of more, without the runs that were not run."""
-        wanted = (*self.runs, *more)
-        return {run: self.records[run] for run in wanted if run is not None and run in self.records}
+    def shown(self, runs: Sequence[str]) -> Records:
+        """Records of runs, without the runs that were not run."""
+        return {run: self.records[run] for run in runs if run in self.records}
 
 
 @dataclass
@@ -58,9 +75,187 @@ class Said:
     """Sentences that say what is shown, numbers included."""
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that was written."""
+
+    id: str
+    """The name of its files."""
+    title: str
+    caption: str
+    alt: str
+    """What is shown, numbers included, for those who do not see it."""
+    folder: Path
+    runs: tuple[str, ...] = ()
+    """All runs that it is about."""
+
+    @property
+    def inline(self) -> Markup:
+        """Its SVG as part of a page."""
+        svg = (self.folder / f"{self.id}.svg").read_text(encoding="utf-8")
+        return themed(svg, self.id, text.numbered(self.id) or self.title, self.alt)
+
+
+def write_figure(
+    name: str, spec: AnyFigure, report: ReportSpec, records: Records, folder: Path, published: Published
+) -> Drawn:
+    """Draw an entry as PNG, SVG and PDF. Equal inputs give equal bytes.
+
+    Parameters
+    ----------
+    name
+        Its id.
+    spec
+        What is drawn. Runs without records were not run: they are left out and named in the caption.
+    report
+        What is known of its runs and of its data.
+    records
+        Records of each model.
+    folder
+        Where `<id>.png`, `<id>.svg` and `<id>.pdf` go.
+    published
+        The paper's rows; their values are marked where data and encoders are the paper's.
+
+    Raises
+    ------
+    VseppError
+        When a history lacks a metric, and as in `scores`.
+    """
+    material = Material(report, records, published, report.data.get(name, ""))
+    runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
+    shown = material.shown(runs)
+
+    def draw(canvas: Canvas) -> Said:
+        if (runs and not shown) or (isinstance(spec, FigureOfLosses) and not material.folder):
+            empty_panel(canvas.subplots(), "not run")
+            said = Said()
+        else:
+            said = spec.draw(canvas, material)
+        if isinstance(spec, FigureOfRuns):
+            said.caption += _about_runs(runs, shown, not spec.under)
+            said.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
+        return said
+
+    inches = WIDTHS[spec.width], spec.height
+    return write(name, spec.title, spec.caption, inches, report.context, folder, draw, runs)
+
+
+def write(
+    name: str,
+    title: str,
+    caption: str,
+    inches: tuple[float, float],
+    context: ContextSpec,
+    folder: Path,
+    draw: Callable[[Canvas], Said],
+    runs: tuple[str, ...] = (),
+) -> Drawn:
+    """Draw a figure, in type like the paper's where the context asks for it, and write all formats."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    files = [folder / f"{name}.{suffix}" for suffix in _METADATA]
+    with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
+        matplotlib.rcParams.update(_SERIF if context.serif else {})
+        # A caption may hold characters that no font of ours has: an empty box stands for each.
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        figure = Figure(figsize=inches, layout="constrained")
+        said = draw(figure)
+        for file in files:
+            with whole_file(file) as partial:
+                figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
+            # Once is enough: all formats have the places that the first one got.
+            figure.set_layout_engine("none")
+    alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
+    return Drawn(name, title, " ".join(filter(None, [caption, *said.caption])), alt, folder, runs)
+
+
+def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
+    """Sentences on missing runs, and on runs that are marked as made with uncommitted changes."""
+    sentences = []
+    if missing := [run for run in runs if run not in shown]:
+        named = text.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
+        sentences.append(f"Not run: {named}.")
+    if note := dirty_note([record for seeds in shown.values() for record in seeds], training):
+        marked = [run for run, seeds in shown.items() if mark(seeds, training)]
+        sentences.append(f"{text.MARK} {text.listing(marked)}: {note}")
+    return sentences
+
+
+def themed(svg: str, name: str, title: str, alt: str) -> Markup:
+    """An SVG as part of a page: it takes the page's colours, in light and dark, and says how many `--inches` wide it was drawn;
+    its ids begin with `name`; `alt` says what it shows."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
+    svg = svg[svg.index("<svg") :]
+    # A page does not need the comments either, which hold each text beside its glyphs.
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    colours = {PAGE: "var(--page)", INK: "currentColor", MUTED: "var(--muted)"}
+    colours[to_hex(style["grid.color"])] = "var(--rule)"
+    for place, look in enumerate(style["axes.prop_cycle"]):
+        colours[to_hex(look["color"])] = f"var(--series-{place})"
+    for colour, shown in colours.items():
+        svg = svg.replace(colour, shown)
+    inches = float(svg.partition('width="')[2].partition("pt")[0]) / 72
+    attributes = f'role="img" aria-label="{escape(title)}" aria-describedby="{name}-desc" style="--inches: {inches:.3g}"'
+    svg = svg.replace("<svg ", f"<svg {attributes} ", 1)
+    return Markup(svg.replace(">", f'><desc id="{name}-desc">{escape(alt)}</desc>', 1))
+
+
 def looks() -> Iterator[dict[str, Any]]:
     """Colour, marker and dashes of each line, by the style, over and over."""
+    import matplotlib
+
     return matplotlib.rcParams["axes.prop_cycle"]()
+
+
+def interval_marks(
+    axis: Axes,
+    place: float,
+    value: float,
+    images: Interval | None,
+    seeds: Interval | None,
+    *,
+    hollow: bool = False,
+    upright: bool = False,
+    reach: float = math.inf,
+    colour: str = OURS,
+) -> None:
+    """A point with its 95 % intervals: thick over the test images, thin over the seeds.
+
+    Parameters
+    ----------
+    axis, place
+        Where: the height of the point, or with `upright` how far right it stands.
+    value, images, seeds
+        The point and its intervals.
+    hollow
+        Whether the point stands for models in trouble.
+    reach
+        How far from zero is shown; an arrow says that an interval goes on.
+    """
+    look: dict[str, Any] = {"color": colour, "clip_on": False, "linestyle": "none"}
+
+    def plot(values: Sequence[float], **more: Any) -> None:
+        places = [place] * len(values)
+        axis.plot(*((places, values) if upright else (values, places)), **{**look, **more})
+
+    ends = [value]
+    for interval, thick in ((seeds, 0.8), (images, 2.4)):
+        if interval:
+            ends += [interval.low, interval.high]
+            line = [min(max(end, -reach), reach) for end in (interval.low, interval.high)]
+            plot(line, linestyle="-", linewidth=thick, marker="none", solid_capstyle="butt")
+    if abs(value) <= reach:
+        face = PAGE if hollow else colour
+        plot([value], marker="o", markersize=4.2, markerfacecolor=face, zorder=4)
+    if min(ends) < -reach:
+        plot([-reach], marker="<", markersize=4.2)
+    if max(ends) > reach:
+        plot([reach], marker=">", markersize=4.2)
 
 
 def empty_panel(axis: Axes, why: str) -> None:
@@ -77,38 +272,32 @@ def read_data(material: Material) -> Any:
     return read_json(path, "what its step computed for a figure")
 
 
-def legend(figure: Figure, axis: Axes) -> None:
+def legend(canvas: Canvas, axis: Axes) -> None:
     """The lines of a panel, above all panels."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
-
-
-def direction(metric: str) -> str:
-    """`Caption retrieval` for `i2t_r1`; empty for rsum."""
-    return TASKS.get(metric.partition("_")[0], "")
-
-
-def unit(metric: str) -> str:
-    """A metric's name with its unit, for an axis."""
-    if metric == "rsum":
-        return "rsum"
-    return text.metric_name(metric) + ("" if text.lower_is_better(metric) else " (%)")
+    canvas.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
 
 
 def panel_name(metric: str, split: str) -> str:
     """What a text alternative calls a panel: `Caption retrieval, test R@1 (%)`."""
-    return ", ".join(filter(None, (direction(metric), f"{split} {unit(metric)}")))
+    return ", ".join(filter(None, (text.task(metric), f"{split} {text.unit(metric)}")))
 
 
 def metric_text(metric: str) -> str:
     """`Caption retrieval R@1` for `i2t_r1`; `rsum`."""
-    return f"{direction(metric)} {text.metric_name(metric)}" if direction(metric) else metric
+    return f"{text.task(metric)} {text.metric_name(metric)}".lstrip()
 
 
 def seeds_text(shown: Records) -> str:
     """Number of seeds behind the means; runs may have different numbers of seeds."""
     numbers = sorted({len(records) for records in shown.values()})
     return "One seed" if numbers == [1] else f"Mean over {text.listing(numbers)} seeds"
+
+
+def interval_text(several: bool) -> str:
+    """What `interval_marks` draws."""
+    seeds = "; thin: over the seeds (Student's t)." if several else "."
+    return f"Thick: 95 % interval over the test images (bootstrap){seeds}"
 
 
 def say_trouble(said: Said, bad: dict[str, str]) -> None:

@@ -19,8 +19,6 @@ from vsepp.evaluation.metric_list import COMPARED
 from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.claims import Verdict, of_the_paper
-from vsepp.report.drawing import STYLE, themed
-from vsepp.report.entries import DIRECTIONS
 from vsepp.report.models import (
     MadeBy,
     Record,
@@ -31,8 +29,9 @@ from vsepp.report.models import (
     read_ranks,
     trouble_of,
 )
-from vsepp.report.plots import looks
+from vsepp.report.plots import STYLE, looks, themed
 from vsepp.report.tables import Table
+from vsepp.report.text import DIRECTIONS
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""

@@ -12,7 +12,7 @@ from typing import Any
 from vsepp.base.errors import as_started
 from vsepp.report import text
 from vsepp.report.claims import OUTCOMES, Verdict, counts, of_the_paper
-from vsepp.report.layout import ContextSpec
+from vsepp.report.entries import ContextSpec
 from vsepp.report.models import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble
 from vsepp.report.tables import Table
 

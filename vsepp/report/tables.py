@@ -12,7 +12,7 @@ import numpy as np
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.metrics import FOLDS
 from vsepp.report import entries, text
-from vsepp.report.layout import ContextSpec, Feed, ReportSpec
+from vsepp.report.entries import ContextSpec, Feed, ReportSpec
 from vsepp.report.models import (
     Record,
     Records,

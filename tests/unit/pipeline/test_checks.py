@@ -189,56 +189,50 @@ CURVES = {
     "kind": "curves", **WORDS, "dataset": "flickr", "metrics": ["rsum"], "runs": ["flickr-vsepp-rc"], "labels": ["L"]
 }  # fmt: skip
 PLANE = {
-    "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[[0, 2]]]}, **WORDS, "labels": ["L"]
+    "kind": "constellations", "positive": [0, 1], "negatives": [[[0, 2]]], **WORDS, "labels": ["L"]
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "figure, said",
     [
-        ({**CURVES, "losses": ["max_of_hinges"]}, "a figure of kind curves takes no losses"),
         (
             {**CURVES, "metrics": ["i2t_foo"]},
-            "metrics: got 'i2t_foo'; a figure of kind curves shows i2t_r1, ",
+            "figures.new.metrics.0: got 'i2t_foo'; input should be 'i2t_r1', ",
         ),
         (
-            {**CURVES, "kind": "standings", "runs": [], "protocol": "1K", "metrics": ["i2t_medr"]},
-            "figures.new: metrics: got 'i2t_medr'",
+            {**CURVES, "kind": "standings", "protocol": "1K", "metrics": ["i2t_medr"]},
+            "figures.new.metrics.0: got 'i2t_medr'",
         ),
         (
             {**CURVES, "kind": "negative_set", "protocol": "7K"},
             "figures.new.protocol: got '7K'; input should be '1K', ",
         ),
         (
-            {
-                **PLANE,
-                "kind": {"name": "constellations", "positive": [0, 1], "negatives": [[]]},
-                "losses": ["max_of_hinges"],
-            },
-            "a panel has no points",
+            {**PLANE, "negatives": [[]], "losses": ["max_of_hinges"]},
+            "figures.new.negatives.0: got []; ",
         ),
         (
             {**CURVES, "kind": "bars"},
-            "kind: no figure is named 'bars'; there are combinations, constellations, curves, ",
-        ),
-        ({**CURVES, "colour": "red"}, "figures.new.colour: unknown key; known here are baseline, caption, "),
-        (
-            {**PLANE, "kind": "constellations"},
-            "a figure of kind constellations needs losses, negatives, positive",
+            "figures.new.kind: got 'bars'; input should be 'combinations', 'constellations', 'curves', ",
         ),
         (
-            {**CURVES, "runs": {2: "flickr-vsepp-rc"}},
-            "runs: expected a list of run ids, as a figure of kind curves has",
+            {**CURVES, "colour": "red"},
+            "figures.new.colour: unknown key; known here are caption, dataset, kind, ",
         ),
+        (PLANE, "figures.new.losses: missing"),
+        ({**CURVES, "runs": {2: "flickr-vsepp-rc"}}, "figures.new.runs: got {"),
+        ({**CURVES, "labels": ["A", "B"]}, "figures.new: labels: got 2; expected 1"),
         (
             {
-                **CURVES,
-                "kind": {"name": "examples", "images": 2},
-                "metrics": [],
+                **WORDS,
+                "kind": "examples",
+                "dataset": "flickr",
                 "protocol": "1K",
                 "runs": ["flickr-vse0-rc"],
+                "labels": ["L"],
             },
-            "figures.new: runs: got 1 with 1 labels; expected 2",
+            "figures.new.runs: got [",
         ),
         (
             {**PLANE, "losses": ["none"]},
@@ -246,7 +240,7 @@ PLANE = {
         ),
         (
             {**PLANE, "losses": ["info_nce"]},
-            "figures.new: losses: loss info_nce has no option `margin`, which a figure of kind constellations draws",
+            "figures.new: losses: loss info_nce has no option `margin`, which is drawn",
         ),
         (
             {**CURVES, "dataset": "flikr"},

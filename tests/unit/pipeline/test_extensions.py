@@ -325,7 +325,9 @@ def test_an_edit_of_what_decides_no_page_makes_no_report_again(project, before):
 def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):
     write(project, "vsepp/report/figures/dots.py", DOTS)
     mine = {
-        "kind": {"name": "dots", "at": 0.2},
+        "kind": "dots",
+        "at": 0.2,
+        "labels": ["SH"],
         "title": "Dots",
         "caption": "C.",
         "losses": ["sum_of_hinges"],

@@ -15,3 +15,12 @@ def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas
         assert imported == []
         taken.append(float(seconds))
     assert taken[-1] < 1.0  # torch takes more than two
+
+
+def test_laying_out_a_plan_imports_all_kinds_of_figures_and_claims_and_nothing_that_draws():
+    probe = (
+        "import sys; from vsepp.pipeline.planner import make_plan; make_plan('params', {'papers': ['vsepp', 'goal']}); "
+        "print('vsepp.report.figures.curves' in sys.modules, 'vsepp.report.claims' in sys.modules, "
+        "*(m for m in ('torch', 'pandas', 'matplotlib', 'scipy', 'PIL', 'jinja2') if m in sys.modules))"
+    )
+    assert python(probe).split() == ["True", "True"]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from plans import PARAMS, copied, edit, plan
 
-from vsepp.base import components
 from vsepp.base.errors import PHASES, VseppError
 from vsepp.base.spec import Component, SizeAugmentationSpec, to_dict
 from vsepp.losses import first_epoch_after
@@ -345,7 +344,7 @@ def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them()
     shown = plan().of_kind("figure_data")
     assert list(shown) == ["vsepp/figure1"]
     (made,) = shown.values()
-    assert [loss.name for loss in made.spec.losses] == ["sum_of_hinges", "max_of_hinges"]
+    assert [loss.name for loss in made.spec.figure.losses] == ["sum_of_hinges", "max_of_hinges"]
     report = plan().table["report", "vsepp"]
     assert report.paths["figure/figure1"] == made.folder
     assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("figure_data") == {}
@@ -354,9 +353,9 @@ def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them()
 def test_weights_are_computed_for_figures_of_goal():
     shown = plan(papers=["goal"]).of_kind("figure_data")
     assert list(shown) == ["goal/figure2", "goal/figure3"]
-    assert [components.options("figure", made.spec.kind).of for made in shown.values()] == ["triplet", "pair"]
-    assert shown["goal/figure2"].spec.losses[-1].options == {"triplet": "circle", "offset": 0.5}
-    assert shown["goal/figure3"].spec.kind.options == {"of": "pair", "others": 0.1}
+    assert [made.spec.figure.of for made in shown.values()] == ["triplet", "pair"]
+    assert shown["goal/figure2"].spec.figure.losses[-1].options == {"triplet": "circle", "offset": 0.5}
+    assert shown["goal/figure3"].spec.figure.others == 0.1
     assert "vsepp.losses.goal" not in str(plan().of_kind("figure_data"))
 
 

@@ -9,11 +9,10 @@ from plans import PARAMS, plan
 from reported import I2T, Models
 
 from vsepp.evaluation import intervals
-from vsepp.report import drawing
-from vsepp.report.drawing import write_figure
-from vsepp.report.entries import PaperSpec, Row
-from vsepp.report.layout import ContextSpec, Feed, ReportSpec
+from vsepp.report import plots
+from vsepp.report.entries import ContextSpec, Feed, PaperSpec, ReportSpec, Row
 from vsepp.report.pages import write_report
+from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 
 WILD = "50 % of $x_1$ & {evil} \\input{x} #~^ <b> שלום 🐕 日本 naïve"
@@ -30,7 +29,7 @@ def few_resamples(monkeypatch):
 def formats(request, monkeypatch):
     """Figures are SVG alone where a test asks for no other formats; all three formats take three times as long."""
     wanted = getattr(request, "param", ["svg"])
-    monkeypatch.setattr(drawing, "_METADATA", {name: drawing._METADATA[name] for name in wanted})
+    monkeypatch.setattr(plots, "_METADATA", {name: plots._METADATA[name] for name in wanted})
 
 
 @pytest.fixture

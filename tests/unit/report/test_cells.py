@@ -6,8 +6,7 @@ import pytest
 from reported import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
-from vsepp.report.entries import Group, Row, Table
-from vsepp.report.layout import Feed, ReportSpec
+from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
 from vsepp.report.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")

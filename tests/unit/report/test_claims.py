@@ -14,7 +14,7 @@ from vsepp.evaluation.metrics import chance_rsum
 from vsepp.evaluation.ranks import Ranks
 from vsepp.report import measured
 from vsepp.report.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Claim, Verdict, counts, of_the_paper
-from vsepp.report.layout import ReportSpec
+from vsepp.report.entries import ReportSpec
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PROTOCOL = "5x1K"

@@ -17,7 +17,7 @@ from reported import CLEAN, DIRTY, I2T, seal
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import artefact_digest
-from vsepp.base.spec import Component, FigureDataSpec
+from vsepp.base.spec import Component
 from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.blocks import EmbeddingScores
 from vsepp.evaluation.embeddings import Embeddings
@@ -26,19 +26,26 @@ from vsepp.evaluation.scores import BestLists, best_items
 from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.report.answers import Answers
 from vsepp.report.claims import CHANCE, NOT_RUN, SAME, Claim, Verdict
-from vsepp.report.drawing import write_figure, write_gaps
-from vsepp.report.entries import Figure
-from vsepp.report.layout import Feed, ReportSpec
+from vsepp.report.entries import Feed, Figure, FigureDataSpec, ReportSpec
+from vsepp.report.figures.combinations import Figure as Combinations
+from vsepp.report.figures.constellations import Figure as Constellations
+from vsepp.report.figures.curves import Figure as Curves
+from vsepp.report.figures.differences import Figure as Differences
+from vsepp.report.figures.differences import write_gaps
+from vsepp.report.figures.examples import Figure as Examples
+from vsepp.report.figures.negative_set import Figure as NegativeSet
+from vsepp.report.figures.weights import Figure as Weights
+from vsepp.report.plots import write_figure
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
 SVG = "{http://www.w3.org/2000/svg}"
-CURVES = Figure(
-    kind=Component("curves"), title="Curves", caption="A caption.", dataset="flickr",
+CURVES = Curves(
+    kind="curves", title="Curves", caption="A caption.", dataset="flickr",
     metrics=("i2t_r1", "t2i_r1"), runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"),
 )  # fmt: skip
-NEGATIVE_SET = Figure(
-    kind=Component("negative_set"), title="Negative set", caption="A caption.", dataset="flickr",
+NEGATIVE_SET = NegativeSet(
+    kind="negative_set", title="Negative set", caption="A caption.", dataset="flickr",
     metrics=("i2t_r1",), protocol="1K", runs={2: "neg2", 8: "neg8", 512: "neg512"}, labels=("VSE++", "VSE0"),
     baseline="vse0",
 )  # fmt: skip
@@ -85,12 +92,14 @@ def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context,
 def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, context, tmp_path, draw):
     add_sizes(models, seeds=2)
     caption = draw("figure2b", NEGATIVE_SET).caption
-    assert "Mean over 2 seeds; bars and band: 95 % interval over the seeds (Student's t)." in caption
+    assert (
+        "Mean over 2 seeds. Thick: 95 % interval over the test images (bootstrap); thin: over the seeds"
+        in caption
+    )
     assert "Not run: neg8." in caption
     assert "scenes B in place of Flickr30K" in caption
     fewer = {run: seeds[:1] if run == "neg2" else seeds for run, seeds in models.records.items()}
-    caption = draw("figure2b", NEGATIVE_SET, records=fewer).caption
-    assert "over the seeds (Student's t), of one seed over the test images (bootstrap)." in caption
+    assert "Mean over 1 and 2 seeds." in draw("figure2b", NEGATIVE_SET, records=fewer).caption
 
 
 def test_the_papers_own_data_needs_no_note_and_a_collapsed_curve_is_named(models, own_data, draw):
@@ -164,7 +173,7 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
     drawn = draw("figure2b", NEGATIVE_SET)
     assert "Hollow: neg8 (ranks like chance)." in drawn.caption
     assert "VSE++ with 8: 1.0" in drawn.alt and "(ranks like chance)" in drawn.alt
-    assert "Bars and band: 95 % interval over the test images (bootstrap)." in drawn.caption
+    assert "One seed. Thick: 95 % interval over the test images (bootstrap)." in drawn.caption
     svg = (drawn.folder / "figure2b.svg").read_text(encoding="utf-8")
     assert svg.count("fill: #ffffff; stroke: #0072b2") == 1
 
@@ -201,24 +210,22 @@ POINTS = {
     "positive": [0.0, 1.0],
     "negatives": [[[0.5, 0.0], [0.0, -2.0]], [[1.1, 0.0], [-1.1, 0.0], [0.0, -1.1]]],
 }
-PLANE = FigureDataSpec(
-    Component("constellations", POINTS), (Component("sum_of_hinges"), Component("max_of_hinges"))
-)
-CONSTELLATIONS = Figure(
-    kind=PLANE.kind, title="Losses", caption="A caption.", losses=PLANE.losses, labels=("SH loss", "MH loss")
-)
+CONSTELLATIONS = Constellations(
+    kind="constellations", title="Losses", caption="A caption.", labels=("SH loss", "MH loss"), **POINTS,
+    losses=(Component("sum_of_hinges"), Component("max_of_hinges")),
+)  # fmt: skip
 
 
-def computed(spec, folder):
+def computed(figure, folder):
     """What the step of a figure's data keeps, in its folder."""
     folder.mkdir()
-    FIGURE_DATA.run(spec, {}, folder, None)
+    FIGURE_DATA.run(FigureDataSpec(figure), {}, folder, None)
     seal(folder, "figure-data", DIRTY, {})
     return json.loads((folder / "data.json").read_text())
 
 
 def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path, draw):
-    found = computed(PLANE, tmp_path / "made")
+    found = computed(CONSTELLATIONS, tmp_path / "made")
     assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
     assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
     data = {"figure1": str(tmp_path / "made")}
@@ -232,11 +239,11 @@ def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context,
 
 def weights(of, losses, folder, **more):
     """A figure of weights, and what its step computes."""
-    kind = Component("weights", {"of": of, **more})
-    made = FigureDataSpec(kind, tuple(Component("goal", options) for options in losses))
-    labels = tuple(str(options) for options in losses)
-    spec = Figure(kind=kind, title="Weights", caption="A caption.", losses=made.losses, labels=labels)
-    return spec, computed(made, folder)
+    spec = Weights(
+        kind="weights", title="Weights", caption="A caption.", of=of, **more, labels=tuple(map(str, losses)),
+        losses=tuple(Component("goal", options) for options in losses),
+    )  # fmt: skip
+    return spec, computed(spec, folder)
 
 
 def test_triplet_weights_are_those_of_the_equations_at_each_place(context, tmp_path, draw):
@@ -260,20 +267,21 @@ def test_pair_weights_are_those_of_the_equations_at_both_ends(tmp_path, draw):
 
 
 def test_weights_of_a_loss_without_any_are_refused(tmp_path):
-    spec = FigureDataSpec(Component("weights", {"of": "pair"}), (Component("max_of_hinges"),))
+    losses = (Component("max_of_hinges"),)
+    spec = Weights(kind="weights", title="W", caption="C.", of="pair", losses=losses, labels=("MH",))
     with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
         computed(spec, tmp_path / "made")
 
 
 def test_table_1_names_what_the_tests_prove(draw):
-    drawn = draw("table1", Figure(kind=Component("combinations"), title="Known", caption="A caption."))
+    drawn = draw("table1", Combinations(kind="combinations", title="Known", caption="A caption."))
     assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
     assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
     assert "binomial deviance with margin none" in drawn.caption
 
 
-ANSWERS = Figure(
-    kind=Component("examples", {"images": 2}), title="Answers", caption="A caption.", dataset="coco",
+ANSWERS = Examples(
+    kind="examples", images=2, title="Answers", caption="A caption.", dataset="coco",
     runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"), protocol="5K", width="page",
 )  # fmt: skip
 WILD = "50 % of $x_1$ <b>&amp;</b> {\\evil} שלום כלב 🐕" + " word" * 40
@@ -394,8 +402,8 @@ def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(mod
     for run, r1 in (("vsepp", 40), ("vse0", 30)):
         for seed in range(2):
             models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
-    spec = Figure(
-        kind=Component("differences"), title="Differences", caption="A caption.", dataset="flickr",
+    spec = Differences(
+        kind="differences", title="Differences", caption="A caption.", dataset="flickr",
         metrics=("i2t_r1", "rsum"), protocol="1K", runs=("vsepp", "vse0", "vse0", "missing"), labels=("MH − SH", "a name"),
     )  # fmt: skip
     claimed = verdict(runs=("vsepp", "vse0")).spec
@@ -415,8 +423,17 @@ def test_claims_about_no_gap_give_no_plot(context, tmp_path):
 
 def test_a_kind_of_an_installed_package_is_computed_and_drawn(tmp_path, monkeypatch, draw):
     install(monkeypatch, tmp_path, "vsepp.report.figures", "dots", DOTS)
-    kind = Component("dots", {"at": 0.2})
-    computed(FigureDataSpec(kind, (Component("sum_of_hinges"),)), tmp_path / "made")
-    spec = Figure(kind=kind, title="Dots", caption="C.", losses=(Component("sum_of_hinges"),))
+    entry = {
+        "kind": "dots",
+        "at": 0.2,
+        "title": "Dots",
+        "caption": "C.",
+        "losses": ["sum_of_hinges"],
+        "labels": ["SH"],
+    }
+    spec = TypeAdapter(Figure).validate_json(json.dumps(entry))
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made/data.json").write_text(json.dumps(spec.compute()))
+    seal(tmp_path / "made", "figure-data", DIRTY, {})
     drawn = draw("mine", spec, data={"mine": str(tmp_path / "made")})
     assert drawn.caption == "C. Losses: 1, at 0.2." and (tmp_path / "mine.svg").is_file()

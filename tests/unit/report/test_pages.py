@@ -15,8 +15,7 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
-from vsepp.report.entries import Group, Row
-from vsepp.report.layout import ReportSpec
+from vsepp.report.entries import Group, ReportSpec, Row
 from vsepp.report.pages import TEMPLATES, write_entry, write_report
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vsepp.base.spec import Component
 from vsepp.evaluation.ranks import Ranks
-from vsepp.report.entries import Figure, Group, Row, Table
-from vsepp.report.layout import ReportSpec
+from vsepp.report.entries import Group, ReportSpec, Row, Table
+from vsepp.report.figures.standings import Figure as Standings
 from vsepp.report.tables import build_table
 
 pytestmark = pytest.mark.usefixtures("formats")
 IMAGES = 400
-STANDINGS = Figure(
-    kind=Component("standings"), title="Losses", caption="A caption.", dataset="flickr", metrics=("i2t_r1",), protocol="1K",
+STANDINGS = Standings(
+    kind="standings", title="Losses", caption="A caption.", dataset="flickr", metrics=("i2t_r1",), protocol="1K",
     labels=("SH", "MH"),
 )  # fmt: skip
 ROWS = (Row(run=("sh-1", "sh-2"), protocol="1K", label="SH"), Row(run="mh-1", protocol="1K", label="MH"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from vsepp.base.manifest import differences, manifest_if_intact
 from vsepp.base.spec import from_dict
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
-from vsepp.report.layout import ReportSpec, TrainedSpec
+from vsepp.report.entries import ReportSpec, TrainedSpec
 
 
 def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
@@ -49,7 +49,7 @@ STEP = Step(
     phase="results",
     folder="reports/{preset}/{variant}/{name}",
     modules=lambda spec: ["vsepp.report.pages"],
-    components=lambda spec: [("figure", figure.kind.name) for _, figure in spec.figures],
+    components=lambda spec: [("figure", figure.kind) for _, figure in spec.figures],
     files=lambda spec: ["index.html", *spec.files],
     published=write_entry_page,
 )

@@ -1,72 +1,114 @@
 """Kinds of figures, one module each, found by name as all components are; see `vsepp.base.components`.
 
-A kind defines `draw(figure, spec, options, material) -> Said`: a matplotlib figure to draw on, the entry, the kind's
-`Options` and the `Material` of `vsepp.report.plots`; it returns what captions and text alternatives say. `draw` is called
-only where results of one of its runs, or its computed data, are there. Constants, see `Kind`, say which keys its entries in a
-`tables.yaml` have. A kind that needs losses defines
-`compute(options, losses) -> dict`, too: a step of its own keeps the result as JSON, since reports are made without torch.
+A kind is a class `Figure`, based on one of the classes below: its fields are the keys of its entries in a `tables.yaml`, of which `kind`
+is the name of the module. `draw` draws an entry and returns what captions and text alternatives say of it; it is called only where
+results of one of its runs, or its computed data, are there. What draws with matplotlib imports it in a function, since all kinds are
+imported where a `tables.yaml` is read.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from vsepp.base import components
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
 
-SHARED = ("kind", "title", "caption", "width")
-"""Keys that a figure of any kind has."""
+from vsepp.base.declared import STRICT
+from vsepp.report.entries import Loss, Protocol
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from vsepp.report.plots import Material, Said
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What the constants of a kind say."""
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class AnyFigure:
+    """One figure. `figure2a` is the paper's Figure 2a; another id is one's own and no number."""
 
-    runs: str
-    """`RUNS`: the runs that it shows. `listed`: the runs that its entry lists; `pair`: two runs; `pairs`: two runs a label;
-    `by_size`: runs by the size of the negative set; `rows`: the run of each row that its labels name. Empty: no runs, and its caption says nothing about data."""
-    needs: frozenset[str]
-    """`NEEDS`: keys and options that an entry must have, and `runs` where it lists them."""
-    takes: frozenset[str]
-    """`TAKES`: keys that an entry may have; and all options."""
-    losses_need: tuple[str, ...]
-    """`LOSSES_NEED`: options that each of its losses must have."""
-    height: float
-    """`HEIGHT`, inches; `draw` may set another."""
-    most_metrics: int
-    """`MOST_METRICS` that it shows; 0: any number."""
+    height: ClassVar[float] = 2.5
+    """Inches; `draw` may set another."""
 
-    @property
-    def shows_training(self) -> bool:
-        """Whether it shows histories of training, not test scores, which need a protocol."""
-        return bool(self.runs) and "protocol" not in self.needs
+    kind: str
+    title: str
+    caption: str
+    width: Literal["column", "page"] = "column"
+    """Columns of a two-column page: 3.3 or 7 inches."""
 
     @property
-    def is_computed(self) -> bool:
-        """Whether a step computes something for it."""
-        return "losses" in self.needs
+    def named(self) -> tuple[str, ...]:
+        """All run ids that it lists."""
+        return ()
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """Labels of the rows of tables whose runs it shows."""
+        return ()
+
+    @property
+    def under(self) -> str:
+        """The protocol whose test scores it shows."""
+        return ""
+
+    def draw(self, canvas: Canvas, material: Material) -> Said:
+        """Draw on a matplotlib figure."""
+        raise NotImplementedError
 
 
-@cache
-def kind_of(name: str) -> Kind:
-    """A kind of figures, read from its source.
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureOfRuns(AnyFigure):
+    """A figure of results."""
+
+    dataset: str
+    """Role."""
+    labels: tuple[str, ...]
+    """What the runs are called."""
+
+    def drawn(self, material: Material) -> tuple[str, ...]:
+        """Runs that it shows, the baseline the last."""
+        return self.named
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureOfScores(FigureOfRuns):
+    """A figure of test scores."""
+
+    protocol: Protocol
+    """Under which they are shown."""
+
+    @property
+    def under(self) -> str:
+        """Its protocol."""
+        return self.protocol
+
+
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class FigureOfLosses(AnyFigure):
+    """A figure of what a step computes of losses, since reports are made without torch."""
+
+    losses: Annotated[tuple[Loss, ...], Field(min_length=1)]
+    """Modules of vsepp.losses, with their options."""
+    labels: tuple[str, ...]
+    """What the losses are called."""
+
+    @model_validator(mode="after")
+    def _has_its_labels(self) -> FigureOfLosses:
+        require_as_many(self.labels, len(self.losses))
+        return self
+
+    def compute(self) -> dict[str, Any]:
+        """What is drawn, as JSON can hold it."""
+        raise NotImplementedError
+
+
+def require_as_many(labels: Sequence[str], expected: int) -> None:
+    """Refuse labels of another number than what they name.
 
     Raises
     ------
-    VseppError
-        If there is no kind of that name.
+    ValueError
+        Which pydantic takes for a mistake in the entry.
     """
-    described = components.describe("figure", name)
-    said = described.constants
-    runs = said.get("RUNS", "")
-    needs = {*said.get("NEEDS", ()), *(["runs"] if runs in ("listed", "pair", "pairs", "by_size") else [])}
-    options = {option.name for option in dataclasses.fields(described.options)}
-    return Kind(
-        runs,
-        frozenset(needs),
-        frozenset({*said.get("TAKES", ()), *options}),
-        said.get("LOSSES_NEED", ()),
-        said.get("HEIGHT", 2.5),
-        said.get("MOST_METRICS", 0),
-    )
+    if len(labels) != expected:
+        raise ValueError(f"labels: got {len(labels)}; expected {expected}")

@@ -1,45 +1,256 @@
-"""Differences of chosen pairs of runs in one dot plot, under names of one's own: an excerpt of the plot of all gaps."""
+"""Differences of pairs of runs in one dot plot, ours with its intervals beside the paper's: all gaps that claims are about, or chosen
+pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
 
-from vsepp.report import entries
-from vsepp.report.claims import Claim, Difference
-from vsepp.report.gaps import draw_gaps
+from vsepp.base.declared import STRICT
+from vsepp.evaluation.metric_list import AVERAGED
+from vsepp.report import plots, text
+from vsepp.report.claims import FAILED, NOT_RUN, Difference, Verdict
+from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
+from vsepp.report.figures import FigureOfScores
 from vsepp.report.measured import judge
-from vsepp.report.plots import Material, Said
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said, metric_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 CITATION = "Cumming (2014), The New Statistics: Why and How"
-RUNS = "pairs"
-NEEDS = ("dataset", "metrics", "labels", "protocol")
-HEIGHT = 3.0
+_DOT: dict[str, Any] = {"color": OURS, "markersize": 4.2, "linestyle": "none"}
+_LINE: dict[str, Any] = {"color": OURS, "linestyle": "-", "marker": "none"}
+_PAPERS: dict[str, Any] = {"color": THEIRS, "marker": "D", "markersize": 4.2, "linestyle": "none"}
+
+_WIDEST = 58
+"""Letters in a line of a claim's name."""
+
+Row = tuple[str, Mapping[str, Verdict]]
+"""A claim's name, and metric → verdict on the gap between its two runs; or a heading, which has no verdicts."""
 
 
-def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
-    """A row per label, a panel per metric: the first run of a pair less the second one, both intervals, and the paper's effect."""
-    pairs = list(zip(spec.drawn[::2], spec.drawn[1::2], strict=True))
-    gaps = judge(_differences(spec, pairs, material), material.report, material.records, material.published)
-    return draw_gaps(figure, spec.metrics, gaps, material.context, dict(zip(pairs, spec.labels, strict=True)))
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class Figure(FigureOfScores):
+    """Chosen pairs of runs, under names of one's own: an excerpt of the plot of all gaps."""
 
+    height: ClassVar[float] = 3.0
 
-def _differences(
-    spec: entries.Figure, pairs: Sequence[tuple[str, ...]], material: Material
-) -> Iterator[tuple[str, Claim]]:
-    """What is measured: each metric of each pair."""
-    claimed = [claim for _, claim in material.report.claims if isinstance(claim, Difference)]
-    printed = {
-        (claim.runs, metric): effect
-        for claim in claimed
-        for metric, effect in claim.published.items()
-        if effect is not None
-    }
-    for pair in pairs:
-        effects = {metric: printed.get((pair, metric)) for metric in spec.metrics}
-        yield (
-            " − ".join(pair),
-            Difference(kind="difference", claim="", runs=pair, protocol=spec.under, published=effects),
+    kind: Literal["differences"]
+    metrics: Annotated[tuple[AveragedMetric, ...], Field(min_length=1)]
+    """A panel each, such as i2t_r1."""
+    runs: Annotated[tuple[str, ...], Field(min_length=2)]
+    """Two run ids a label: the second is subtracted from the first."""
+
+    @model_validator(mode="after")
+    def _has_two_runs_a_label(self) -> Figure:
+        if len(self.runs) != 2 * len(self.labels):
+            raise ValueError(
+                f"runs: got {len(self.runs)} with {len(self.labels)} labels; expected two a label"
+            )
+        return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Run ids."""
+        return self.runs
+
+    def draw(self, canvas: Canvas, material: Material) -> Said:
+        """A row per label, a panel per metric: the first run of a pair less the second one, both intervals, and the paper's effect."""
+        pairs = list(zip(self.runs[::2], self.runs[1::2], strict=True))
+        gaps = judge(
+            self._differences(pairs, material), material.report, material.records, material.published
         )
+        return draw_gaps(
+            canvas, self.metrics, gaps, material.context, dict(zip(pairs, self.labels, strict=True))
+        )
+
+    def _differences(
+        self, pairs: Sequence[tuple[str, ...]], material: Material
+    ) -> Iterator[tuple[str, Claim]]:
+        """What is measured: each metric of each pair."""
+        claimed = [claim for _, claim in material.report.claims if isinstance(claim, Difference)]
+        printed = {
+            (claim.runs, metric): effect
+            for claim in claimed
+            for metric, effect in claim.published.items()
+            if effect is not None
+        }
+        for pair in pairs:
+            effects = {metric: printed.get((pair, metric)) for metric in self.metrics}
+            yield (
+                " − ".join(pair),
+                Difference(kind="difference", claim="", runs=pair, protocol=self.protocol, published=effects),
+            )
+
+
+def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
+    """Draw all gaps between two runs that claims are about, as `gaps.png`, `.svg` and `.pdf`; `None` where there are none.
+
+    Parameters
+    ----------
+    verdicts
+        Verdicts on the paper's claims and on comparisons of one's own.
+    context
+        What the caption says about the data.
+    folder
+        Where the files go.
+    """
+    gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
+    if not gaps:
+        return None
+    metrics = tuple(sorted({gap.metric for gap in gaps}, key=AVERAGED.index))
+    title = "Gaps between the runs that claims compare"
+    caption = "The first run of each pair minus the second, on the test images, in points."
+    inches = plots.WIDTHS["page"], 3.0
+    return plots.write(
+        ALL_GAPS,
+        title,
+        caption,
+        inches,
+        context,
+        folder,
+        lambda canvas: draw_gaps(canvas, metrics, gaps, context),
+    )
+
+
+def draw_gaps(
+    canvas: Canvas,
+    metrics: Sequence[str],
+    gaps: Sequence[Verdict],
+    context: ContextSpec,
+    names: Mapping[tuple[str, ...], str] | None = None,
+) -> Said:
+    """A row per claim and pair of runs, grouped by data, a panel per metric; a row without a gap says why.
+
+    Parameters
+    ----------
+    canvas, metrics, gaps, context
+        Where to draw, which metrics, the verdicts to draw, and what the data are called.
+    names
+        Pair of runs → name of its row, instead of the claim's sentence.
+    """
+    names = names or {}
+    rows, several = _rows(gaps, context, names), any(gap.seeds > 1 for gap in gaps)
+    reach = _reach_of_each(metrics, gaps)
+    heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
+    places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
+    canvas.set_size_inches(canvas.get_size_inches()[0], 0.75 + 0.165 * sum(heights))
+    axes = canvas.subplots(1, len(metrics), squeeze=False, sharey=True)[0]
+    for axis, metric in zip(axes, metrics, strict=True):
+        _panel(axis, metric, rows, places, reach[metric])
+    first = axes[0]
+    first.set_yticks(places, [label for label, _ in rows], fontsize=5.8)
+    for tick, (_, by_metric) in zip(first.get_yticklabels(), rows, strict=True):
+        tick.set_fontweight("normal" if by_metric else "bold")
+    first.set_ylim(sum(heights) + 0.1, -0.1)
+    _legend(canvas, several)
+    said = _described(gaps, reach, several)
+    for gap in gaps:
+        paper = "" if gap.published is None else f", the paper's {gap.published:+.1f}"
+        runs = " − ".join(gap.spec.named)
+        said.alt.append(f"{_name(gap, names)}, {metric_text(gap.metric)} ({runs}): {_number(gap)}{paper}.")
+    return said
+
+
+def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[str, ...], str]) -> list[Row]:
+    """Claims below headings of the data of their runs; two claims of one name about one pair of runs share a row."""
+    by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
+    for gap in gaps:
+        claims = by_role.setdefault(gap.roles[0], {})
+        claims.setdefault((_name(gap, names), *gap.spec.named), {})[gap.metric] = gap
+    rows: list[Row] = []
+    for role, claims in by_role.items():
+        rows.append((context.here(role), {}))
+        rows += [("\n".join(textwrap.wrap(name, _WIDEST)), found) for (name, *_), found in claims.items()]
+    return rows
+
+
+def _name(gap: Verdict, names: Mapping[tuple[str, ...], str]) -> str:
+    return names.get(gap.spec.named) or claim_name(gap)
+
+
+def claim_name(gap: Verdict) -> str:
+    """The claim's sentence without its direction, which a panel names, and without its full stop."""
+    return re.sub(r" in (caption|image) retrieval\b", "", gap.spec.claim).removesuffix(".")
+
+
+def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
+    """Metric → how far from zero its panel goes: the same for all recalls, another for rsum, their sum."""
+    return {
+        metric: _reach([gap for gap in gaps if (gap.metric == "rsum") == (metric == "rsum")])
+        for metric in metrics
+    }
+
+
+def _reach(gaps: Sequence[Verdict]) -> float:
+    """How far from zero is shown: as far as the paper's gaps and our intervals reach, but at most twice the paper's largest gap
+    or, where the paper prints none, twice the median reach of our intervals."""
+    printed = [abs(gap.published) for gap in gaps if gap.published is not None]
+    ours = [max(abs(gap.images.low), abs(gap.images.high)) for gap in gaps if gap.images]
+    widest = max([*printed, *ours], default=1.0)
+    return min(widest, 2 * (max(printed) if printed else median(ours or [widest])))
+
+
+def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float], reach: float) -> None:
+    axis.axvline(0, color=INK, linewidth=0.8)
+    axis.set_xlim(-1.05 * reach, 1.05 * reach)
+    for place, (_, by_metric) in zip(places, rows, strict=True):
+        if metric not in by_metric:
+            continue
+        gap = by_metric[metric]
+        axis.axhline(place, color=MUTED, linewidth=0.3, alpha=0.5, zorder=0)
+        if gap.published is not None:
+            axis.plot(gap.published, place, **_PAPERS, markerfacecolor="none", zorder=5)
+        if gap.value is not None:
+            plots.interval_marks(axis, place, gap.value, gap.images, gap.over_seeds, reach=reach)
+        axis.text(
+            1.02, place, _number(gap), transform=axis.get_yaxis_transform(), va="center", fontsize=5.8,
+            color=MUTED if gap.value is None else INK,
+        )  # fmt: skip
+    axis.set_title(metric_text(metric), loc="left")
+    axis.set_xlabel("points")
+    axis.grid(False)
+    axis.spines["left"].set_visible(False)
+    axis.tick_params(axis="y", length=0)
+
+
+def _number(gap: Verdict) -> str:
+    if gap.value is None:
+        return gap.word.removeprefix("not reproduced: ")
+    return f"{text.signed(gap.value)} {text.interval(gap.interval)}"
+
+
+def _legend(canvas: Canvas, several: bool) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], **_DOT, marker="o", label="ours"),
+        Line2D([], [], **_LINE, linewidth=2.4, label="95 %, over images"),
+        *([Line2D([], [], **_LINE, linewidth=0.8, label="95 %, over seeds")] if several else []),
+        Line2D([], [], **_PAPERS, markerfacecolor=PAGE, label="the paper's"),
+    ]
+    canvas.legend(handles=handles, loc="outside upper right", ncols=len(handles))
+
+
+def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Said:
+    said = Said()
+    if any(gap.interval for gap in gaps):
+        wide = "the wider of both" if several else "over the test images; one seed"
+        said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
+    ends = [(gap.metric, end) for gap in gaps for bound in gap.bounds for end in (bound.low, bound.high)]
+    if any(abs(end) > reach[metric] for metric, end in ends):
+        said.caption.append("Arrow: interval continues.")
+    for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
+        if left_out := sum(gap.word in words for gap in gaps):
+            said.caption.append(f"Not drawn: {left_out} ({what}).")
+    return said

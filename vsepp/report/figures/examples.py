@@ -4,111 +4,119 @@ from __future__ import annotations
 
 import math
 import textwrap
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from matplotlib.figure import Figure
+from pydantic import Field, model_validator
+from pydantic.dataclasses import dataclass
 
-from vsepp.data.pictures import read_picture
+from vsepp.base.declared import STRICT, Count
 from vsepp.evaluation.evaluate import protocol_folds
-from vsepp.report import entries
 from vsepp.report.answers import Answers
+from vsepp.report.figures import FigureOfScores, require_as_many
 from vsepp.report.models import TEST_IMAGES, read_ranks, scores, trouble_of
 from vsepp.report.plots import Material, Said, empty_panel
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
 CITATION = "Faghri et al. (2018), VSE++, Figure 3"
-RUNS = "pair"
-NEEDS = ("dataset", "labels", "protocol", "images")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How many."""
-
-    images: int = 6
-    """How many test images, evenly spaced."""
-
-    def __post_init__(self) -> None:
-        if self.images < 1:
-            raise ValueError(f"images: got {self.images}; expected at least 1")
-
-
 _WRAP, _LINES = 46, 2
 # Inches: height of a cell, side of its picture, space around it; points: from line to line.
 _CELL, _SIDE, _SPACE, _LINE = 1.18, 1.0, 0.06, 8.2
 
 
-def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
-    """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
-    said, width = Said(), figure.get_size_inches()[0]
-    records = [seeds[0] for seeds in material.shown().values()]
-    if len(records) < len(spec.drawn) or not all(record.spec.pictures for record in records):
-        why = "no captions" if len(records) == len(spec.drawn) else "not run"
-        empty_panel(figure.subplots(), why)
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class Figure(FigureOfScores):
+    """A cell per test image."""
+
+    kind: Literal["examples"]
+    runs: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)]
+    """Run ids, in the order of the labels."""
+    images: Count = 6
+    """How many test images, evenly spaced."""
+
+    @model_validator(mode="after")
+    def _has_its_labels(self) -> Figure:
+        require_as_many(self.labels, len(self.runs))
+        return self
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """Run ids."""
+        return self.runs
+
+    def draw(self, canvas: Canvas, material: Material) -> Said:
+        """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
+        said, width = Said(), canvas.get_size_inches()[0]
+        records = [seeds[0] for seeds in material.shown(self.runs).values()]
+        if len(records) < len(self.runs) or not all(record.spec.pictures for record in records):
+            why = "no captions" if len(records) == len(self.runs) else "not run"
+            empty_panel(canvas.subplots(), why)
+            return said
+        answers = [Answers(record) for record in records]
+        photographs = self.dataset in material.report.photographs
+        pictures = answers[0].pictures
+        fold_size = scores(records, self.under, same=TEST_IMAGES)[0]["fold_size"]
+        folds = protocol_folds(self.under, len(pictures), fold_size)
+        # Evenly spaced over the images that the protocol ranks.
+        images = np.unique(np.linspace(0, folds[-1].stop - 1, self.images).round().astype(int))
+        columns = 2 if width > 5 else 1
+        canvas.set_size_inches(width, _CELL * math.ceil(len(images) / columns))
+        canvas.set_layout_engine("none")
+        for place, image in enumerate(images):
+            row, column = divmod(place, columns)
+            # Inches from the left and from the top.
+            left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
+            name = str(pictures.images[image]["id"])
+            _draw_picture(canvas, pictures.jpeg(image) if photographs else b"", name, left, top)
+            fold = next(fold for fold in folds if fold.start <= image < fold.stop)
+            captions = self._captions(answers, image, fold)
+            _write_captions(canvas, captions, left + _SIDE + 0.08, top)
+            sentences = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in captions)
+            said.alt.append(f"Image {name}: {sentences}.")
+        kind = "Test images" if photographs else "Test images, by their ids,"
+        said.caption.append(
+            f"{kind} evenly spaced over protocol {self.under}, including the first and the last, the same for both models; seed "
+            f"{records[0].spec.seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
+            "of the image's best caption. True: the image's first caption."
+        )
+        if bad := {run: why for run in self.runs if (why := trouble_of(material.records[run], self.under))}:
+            said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return said
-    answers = [Answers(record) for record in records]
-    photographs = spec.dataset in material.report.photographs
-    pictures = answers[0].pictures
-    fold_size = scores(records, spec.under, same=TEST_IMAGES)[0]["fold_size"]
-    folds = protocol_folds(spec.under, len(pictures), fold_size)
-    # Evenly spaced over the images that the protocol ranks.
-    images = np.unique(np.linspace(0, folds[-1].stop - 1, options.images).round().astype(int))
-    columns = 2 if width > 5 else 1
-    figure.set_size_inches(width, _CELL * math.ceil(len(images) / columns))
-    figure.set_layout_engine("none")
-    for place, image in enumerate(images):
-        row, column = divmod(place, columns)
-        # Inches from the left and from the top.
-        left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
-        name = str(pictures.images[image]["id"])
-        _draw_picture(figure, pictures.jpeg(image) if photographs else b"", name, left, top)
-        fold = next(fold for fold in folds if fold.start <= image < fold.stop)
-        captions = _captions(spec, answers, image, fold)
-        _write_captions(figure, captions, left + _SIDE + 0.08, top)
-        sentences = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in captions)
-        said.alt.append(f"Image {name}: {sentences}.")
-    kind = "Test images" if photographs else "Test images, by their ids,"
-    said.caption.append(
-        f"{kind} evenly spaced over protocol {spec.under}, including the first and the last, the same for both models; seed "
-        f"{records[0].spec.seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
-        "of the image's best caption. True: the image's first caption."
-    )
-    if bad := {run: why for run in spec.drawn if (why := trouble_of(material.records[run], spec.under))}:
-        said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
-    return said
+
+    def _captions(self, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
+        """Head and text of the captions beside an image: the caption that each model ranks first in the fold, then a true caption."""
+        pictures, captions = answers[0].pictures, []
+        for label, model in zip(self.labels, answers, strict=True):
+            first = model.ranked("i2t", image, fold, self.under)[0]
+            right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
+            rank = 1 + read_ranks(model.record, self.under)[0].i2t[image]
+            captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))
+        return [*captions, ("True", pictures.images[image]["captions"][0][1])]
 
 
-def _captions(spec: entries.Figure, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
-    """Head and text of the captions beside an image: the caption that each model ranks first in the fold, then a true caption."""
-    pictures, captions = answers[0].pictures, []
-    for label, model in zip(spec.labels, answers, strict=True):
-        first = model.ranked("i2t", image, fold, spec.under)[0]
-        right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
-        rank = 1 + read_ranks(model.record, spec.under)[0].i2t[image]
-        captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))
-    return [*captions, ("True", pictures.images[image]["captions"][0][1])]
-
-
-def _write_captions(figure: Figure, captions: list[tuple[str, str]], left: float, top: float) -> None:
+def _write_captions(canvas: Canvas, captions: list[tuple[str, str]], left: float, top: float) -> None:
     """Heads and texts below each other, from inches from the left and from the top."""
-    width, height = figure.get_size_inches()
+    width, height = canvas.get_size_inches()
     for block, (head, text) in enumerate(captions):
         lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
         for place, line in enumerate([head, *lines]):
             y = 1 - (top + (block * (_LINES + 1.15) + place) * _LINE / 72) / height
             weight = "normal" if place else "bold"
-            figure.text(left / width, y, line, va="top", fontsize=6.5, fontweight=weight)
+            canvas.text(left / width, y, line, va="top", fontsize=6.5, fontweight=weight)
 
 
-def _draw_picture(figure: Figure, jpeg: bytes, name: str, left: float, top: float) -> None:
+def _draw_picture(canvas: Canvas, jpeg: bytes, name: str, left: float, top: float) -> None:
     """An image's picture, or its id where there is none."""
-    width, height = figure.get_size_inches()
+    width, height = canvas.get_size_inches()
     place = (left / width, 1 - (top + _SIDE) / height, _SIDE / width, _SIDE / height)
-    axis = figure.add_axes(place, xticks=[], yticks=[], anchor="NW")
+    axis = canvas.add_axes(place, xticks=[], yticks=[], anchor="NW")
     axis.grid(False)
     axis.spines[:].set(visible=True, linewidth=0.4)
     if jpeg:
+        from vsepp.data.pictures import read_picture
+
         axis.imshow(np.asarray(read_picture(jpeg, f"the picture of image {name}", upright=False).rgb))
     else:
         text = "\n".join(textwrap.wrap(f"image {name}", 16))

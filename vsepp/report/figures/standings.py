@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
+from vsepp.base.declared import STRICT
 from vsepp.evaluation.intervals import Effect, wider
-from vsepp.report import entries, groups, text
+from vsepp.report import groups, plots, text
+from vsepp.report.entries import AveragedMetric
+from vsepp.report.figures import FigureOfScores
 from vsepp.report.groups import Standing
-from vsepp.report.models import Records, image_values, mark, of_shared_seeds, shared_seeds, trouble_of
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, Material, Said, metric_text
+from vsepp.report.models import (
+    Records,
+    best_of,
+    image_values,
+    mark,
+    of_shared_seeds,
+    shared_seeds,
+    trouble_of,
+)
+from vsepp.report.plots import INK, MUTED, Material, Said, metric_text
 
-RUNS = "rows"
-NEEDS = ("dataset", "metrics", "labels", "protocol")
-MOST_METRICS = 1
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
 _LEFT, _BOTTOM = 1.4, 0.42
 _BESIDE, _ABOVE, _LETTER = 3.65, 0.62, 0.055
 """Inches around the axis; `_BESIDE` and `_ABOVE` count both sides; a letter of a name takes `_LETTER` at most."""
@@ -23,50 +35,71 @@ _LEVEL, _LESS = 0.04, 1.1
 """Inches from the axis to the levels and to the differences."""
 
 
-def draw(figure: Figure, spec: entries.Figure, options: Any, material: Material) -> Said:
-    """A dot per method, the best on top, with intervals and difference to the best."""
-    (metric,) = spec.metrics
-    every = {
-        label: material.records[run]
-        for run, label in zip(material.runs, spec.labels, strict=True)
-        if run in material.records
-    }
-    shared, methods = of_shared_seeds(every), standings(every, spec.under, metric)
-    sound = [method for method in methods if not method.trouble]
-    names = [method.label + mark(shared[method.label]) for method in methods]
-    more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
-    width, height = figure.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
-    beside = _BESIDE + more
-    inside = width - beside
-    figure.set_size_inches(width, height)
-    # Places of its own: a layout engine does not see the text beside the axis.
-    figure.set_layout_engine("none")
-    axis, said = figure.subplots(), Said()
-    axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
-    for place, method in enumerate(methods):
-        below = sound[0].above.get(method.label) if sound else None
-        level, less = _level_text(method), _less_text(below.effect) if below else ""
-        _draw_method(axis, place, method)
-        _write(axis, 1 + _LEVEL / inside, place, level, INK)
-        _write(axis, 1 + _LESS / inside, place, less, INK)
-        trouble = f" ({method.trouble})" if method.trouble else ""
-        said.alt.append(f"{method.label}: {level}{trouble}{f', less the best {less}' if less else ''}.")
-    _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
-    _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
-    axis.set_yticks(range(len(methods)), names, fontsize=6)
-    axis.set_ylim(len(methods) - 0.4, -0.6)
-    axis.set_xlabel(f"Test {metric_text(metric)}")
-    several = max(method.n_seeds for method in methods) > 1
-    said.caption.append(
-        "Thick: 95 % interval over the test images (bootstrap)"
-        + ("; thin: over the seeds (Student's t)." if several else "; one seed.")
-        + " Numbers: the mean, and its difference from the best method on the same images and seeds, each with the wider interval."
-    )
-    if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
-        said.caption.append(f"Hollow, not compared: {text.listing(unsound)}.")
-    if any(len(shared[label]) < len(records) for label, records in every.items()):
-        said.caption.append(f"Seeds common to all: {text.listing(shared_seeds(every.values()))}.")
-    return said
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class Figure(FigureOfScores):
+    """A dot per row."""
+
+    kind: Literal["standings"]
+    metrics: Annotated[tuple[AveragedMetric, ...], Field(min_length=1, max_length=1)]
+    """The one that is compared. The labels are those of the rows."""
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """All labels."""
+        return self.labels
+
+    def drawn(self, material: Material) -> tuple[str, ...]:
+        """The run that stands for each row."""
+        report = material.report
+        return tuple(
+            best_of(report.feeding(report.labelled[label]), material.records) for label in self.labels
+        )
+
+    def draw(self, canvas: Canvas, material: Material) -> Said:
+        """A dot per method, the best on top, with intervals and difference to the best."""
+        (metric,) = self.metrics
+        every = {
+            label: material.records[run]
+            for run, label in zip(self.drawn(material), self.labels, strict=True)
+            if run in material.records
+        }
+        shared, methods = of_shared_seeds(every), standings(every, self.under, metric)
+        sound = [method for method in methods if not method.trouble]
+        names = [method.label + mark(shared[method.label]) for method in methods]
+        more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+        width, height = canvas.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
+        beside = _BESIDE + more
+        inside = width - beside
+        canvas.set_size_inches(width, height)
+        # Places of its own: a layout engine does not see the text beside the axis.
+        canvas.set_layout_engine("none")
+        axis, said = canvas.subplots(), Said()
+        axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
+        for place, method in enumerate(methods):
+            below = sound[0].above.get(method.label) if sound else None
+            level, less = _level_text(method), _less_text(below.effect) if below else ""
+            plots.interval_marks(
+                axis, place, method.level, method.images, method.seeds, hollow=bool(method.trouble)
+            )
+            _write(axis, 1 + _LEVEL / inside, place, level, INK)
+            _write(axis, 1 + _LESS / inside, place, less, INK)
+            trouble = f" ({method.trouble})" if method.trouble else ""
+            said.alt.append(f"{method.label}: {level}{trouble}{f', less the best {less}' if less else ''}.")
+        _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
+        _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
+        axis.set_yticks(range(len(methods)), names, fontsize=6)
+        axis.set_ylim(len(methods) - 0.4, -0.6)
+        axis.set_xlabel(f"Test {metric_text(metric)}")
+        several = max(method.n_seeds for method in methods) > 1
+        said.caption.append(
+            f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
+            "seeds, each with the wider interval."
+        )
+        if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
+            said.caption.append(f"Hollow, not compared: {text.listing(unsound)}.")
+        if any(len(shared[label]) < len(records) for label, records in every.items()):
+            said.caption.append(f"Seeds common to all: {text.listing(shared_seeds(every.values()))}.")
+        return said
 
 
 def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
@@ -82,14 +115,6 @@ def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
     }
     trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
     return groups.standings({metric: values}, trouble)[metric]
-
-
-def _draw_method(axis: Axes, place: int, method: Standing) -> None:
-    for bounds, thick in ((method.seeds, 0.8), (method.images, 2.4)):
-        if bounds:
-            axis.hlines(place, bounds.low, bounds.high, color=OURS, linewidth=thick)
-    face = PAGE if method.trouble else OURS
-    axis.plot(method.level, place, color=OURS, marker="o", markersize=4.2, markerfacecolor=face, zorder=3)
 
 
 def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
