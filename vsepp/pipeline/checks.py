@@ -288,6 +288,8 @@ def _tables(paper: Paper, parameters: Parameters, owners: Mapping[str, Path]) ->
                 yield where, f"row {published} is not in {paper.published}"
     for name, figure in tables.figures.items():
         where = f"{file}: figures.{name}"
+        if name in tables.tables:
+            yield where, "is also a table; choose another name"
         yield from _unknown_runs(figure.named, where, parameters, owners)
         yield from _unknown_labels(figure.rows, f"{where}.labels", paper)
     names = [*tables.tables, *tables.figures]

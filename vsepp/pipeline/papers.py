@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.pipeline.files import M, Mistakes, read_model
+from vsepp.pipeline.files import M, Mistakes, read_model, read_yaml, validate
 from vsepp.pipeline.settings import (
     Overlay,
     PaperFidelityFile,
     ReleasedFile,
     ReleasedKeys,
 )
-from vsepp.report.claims import Difference
+from vsepp.report.claims import OF_ITS_OWN, Difference
 from vsepp.report.entries import Claim, ClaimsFile, TablesFile
 from vsepp.report.published import Published, read_published
 
@@ -168,7 +168,7 @@ def _paper(entries: Entries, mistakes: Mistakes) -> Paper:
     except VseppError as error:
         mistakes.found.append(str(error))
     released = _if_there(ReleasedFile, folder / "released.yaml", mistakes, "released")
-    claims = _if_there(ClaimsFile, folder / "claims.yaml", mistakes, "claims")
+    claims = _claims(folder, mistakes)
     for name, claim in claims.claims.items() if claims and published else ():
         row = claim.row if isinstance(claim, Difference) else None
         for metric in claim.published if row else ():
@@ -184,6 +184,43 @@ def _paper(entries: Entries, mistakes: Mistakes) -> Paper:
         released=released.released if released else {},
         claims=claims.claims if claims else {},
     )
+
+
+def _claims(folder: Path, mistakes: Mistakes) -> ClaimsFile | None:
+    """Claims of a paper, with what they inherit of the claims that they quote."""
+    file = folder / "claims.yaml"
+    content = read_yaml(file, mistakes) if file.is_file() else None
+    if content is None:
+        return None
+    whole = {}
+    for name, claim in content.items():
+        quotes = claim.get("quotes") if isinstance(claim, dict) else None
+        if isinstance(quotes, str):
+            claim = _with_quoted(claim, quotes, folder.parent, f"{file}: claims.{name}", mistakes)
+        whole[name] = claim
+    return validate(ClaimsFile, {"claims": whole}, str(file), mistakes)
+
+
+def _with_quoted(
+    claim: dict[str, Any], quotes: str, papers: Path, where: str, mistakes: Mistakes
+) -> dict[str, Any]:
+    """A claim with what it inherits of the claim that it quotes, `<paper>/<claim>`; notes what it states otherwise."""
+    paper, _, name = quotes.partition("/")
+    file = papers / paper / "claims.yaml"
+    known = (read_yaml(file, mistakes) or {}) if file.is_file() else {}
+    quoted = known.get(name)
+    if not isinstance(quoted, dict):
+        there = f"{file} has {', '.join(known)}" if known else f"there is no {file}"
+        mistakes.add(
+            f"{where}.quotes", f"got {quotes!r}; expected <paper>/<claim>: {there}{did_you_mean(name, known)}"
+        )
+        return claim
+    for key, value in claim.items():
+        if key not in OF_ITS_OWN and value != quoted.get(key):
+            has = f"has {quoted[key]!r}" if key in quoted else "has none"
+            mistakes.add(f"{where}.{key}", f"got {value!r}; {quotes}, which it quotes, {has}: leave it out")
+    # What it is compared with, and where it stands, is its own.
+    return {**{key: value for key, value in quoted.items() if key not in ("runs", "row", "place")}, **claim}
 
 
 def _if_there(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:

@@ -167,6 +167,9 @@ def rule_of(measured: Verdict) -> tuple[str, str]:
     return measured.spec.rule(measured)
 
 
+OF_ITS_OWN = ("claim", "place", "note", "quotes", "runs", "protocol", "row")
+"""Keys that a claim may have otherwise than the claim that it quotes."""
+
 # --- Kinds of claims -----------------------------------------------------------------------------------------
 
 
@@ -180,6 +183,9 @@ class _Claim:
     """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     note: str = ""
     """Said beside the claim."""
+    quotes: str = ""
+    """`<paper>/<claim>`: a paper's claim that is held against other runs. What it says and its rule are inherited from there, and what is
+    not `OF_ITS_OWN` may not differ."""
 
     @property
     def is_gap(self) -> bool:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base import components
@@ -24,7 +25,7 @@ from vsepp.report.text import DIRECTIONS, TASKS
 OF_A_ROW = ("system", "encoder", "dataset", "trainset")
 """Keys of a run that published.csv has as columns."""
 ALL_TABLES, ALL_GAPS = "tables", "gaps"
-"""Names of the LaTeX document of all tables, and of the plot of all gaps, which a report has beside its own entries."""
+"""Names of what a report has beside its entries: the LaTeX document of all tables, and the plot of all gaps."""
 
 
 class _Kinds:
@@ -156,6 +157,16 @@ class ClaimsFile(BaseModel):
     claims: dict[Name, Claim]
 
 
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=100)]
+"""Id of a table or a figure, which its files are named after."""
+
+
+def _require_free(taken: str, name: str) -> str:
+    if name.lower() == taken:  # some systems do not tell Gaps from gaps
+        raise ValueError(f"got {name!r}; a report has files of this name of its own: choose another name")
+    return name
+
+
 class TablesFile(BaseModel):
     """A paper's `tables.yaml`."""
 
@@ -167,8 +178,8 @@ class TablesFile(BaseModel):
     default_encoder: Role
     """Encoder that row labels omit."""
     columns: tuple[Column, ...]
-    tables: dict[str, Table]
-    figures: dict[str, Figure]
+    tables: dict[Annotated[FileName, AfterValidator(partial(_require_free, ALL_TABLES))], Table]
+    figures: dict[Annotated[FileName, AfterValidator(partial(_require_free, ALL_GAPS))], Figure]
 
     @property
     def own_rows(self) -> list[Row]:

@@ -1,6 +1,7 @@
 """Every mistake that a user can make in `params/` is named with its file, run, key, value and what is accepted."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from plans import PARAMS, copied, edit, refused
@@ -253,6 +254,24 @@ def test_a_wrong_figure_is_named(params, figure, said):
     assert said in refused(params)
 
 
+TABLE = {**WORDS, "dataset": "coco", "groups": [{"heading": "H", "rows": ["1.6"]}]}
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "said"),
+    [
+        ("figures", "gaps", "figures.gaps: got 'gaps'; a report has files of this name of its own"),
+        ("figures", "Gaps", "figures.Gaps: got 'Gaps'; a report has files"),
+        ("tables", "tables", "tables.tables: got 'tables'; a report has files"),
+        ("figures", "table1", "figures.table1: is also a table"),
+        ("tables", "../up", "tables.../up: got '../up'"),
+    ],
+)
+def test_an_entry_whose_files_would_be_overwritten_or_lie_elsewhere_is_refused(params, part, name, said):
+    edit(params / TABLES, {part: {name: CURVES if part == "figures" else TABLE}})
+    assert f"{params / TABLES}: {said}" in refused(params)
+
+
 CLAIM = {"claim": "C.", "place": "P", "kind": "difference", "protocol": "1K", "published": {"i2t_r1": 1}}
 PAIR = ["coco-vsepp-1c", "coco-vse0-1c"]
 
@@ -285,6 +304,43 @@ def test_a_wrong_claim_is_named(params, claim, said):
     text = refused(params)
     assert str(params / CLAIMS) in text
     assert said in text
+
+
+STUDY = "papers/flickr8k_study/claims.yaml"
+SLIGHT = {"quotes": "vsepp/negative-set-2", "runs": ["f8k-vsepp-rc-neg2", "f8k-vse0-rc"], "protocol": "1K"}
+
+
+def test_a_claim_that_quotes_a_papers_claim_has_its_rule(params):
+    edit(params / STUDY, {"new": {**SLIGHT, "place": "VSE++, Section 3.6"}})
+    claims = make_plan(params, {"preset": "flickr8k", "papers": ["flickr8k_study"]}).parameters.papers
+    new, theirs = claims["flickr8k_study"].claims["new"], make_plan(params).parameters.papers["vsepp"].claims
+    own = {"runs": new.runs, "place": new.place, "quotes": new.quotes}
+    assert new == replace(theirs["negative-set-2"], **own) and new.at_most == 5
+    # Without a place it is a comparison of one's own.
+    edit(params / STUDY, {"other": SLIGHT})
+    found = make_plan(params, {"preset": "flickr8k", "papers": ["flickr8k_study"]}).parameters.papers
+    assert found["flickr8k_study"].claims["other"].place == ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"at_most": 50}, "at_most: got 50; vsepp/negative-set-2, which it quotes, has 5"),
+        ({"margin": 3}, "margin: got 3; vsepp/negative-set-2, which it quotes, has none"),
+        ({"sign": 1}, "sign: got 1; "),
+        ({"kind": "no_difference"}, "kind: got 'no_difference'; "),
+        ({"published": {"i2t_r1": -30}}, "published: got {'i2t_r1': -30}; "),
+        (
+            {"quotes": "vsepp/negative-set-3"},
+            "quotes: got 'vsepp/negative-set-3'; expected <paper>/<claim>: ",
+        ),
+        ({"quotes": "../../x"}, "quotes: got '../../x'; expected <paper>/<claim>: "),
+    ],
+)
+def test_what_a_claim_states_otherwise_than_the_claim_that_it_quotes_is_named(params, changes, said):
+    edit(params / STUDY, {"new": {**SLIGHT, **changes}})
+    found = refused(params, preset="flickr8k", papers=["flickr8k_study"])
+    assert f"{params / STUDY}: claims.new.{said}" in found
 
 
 DATA = {"preset": "paper", "label": "x"}
