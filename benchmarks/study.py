@@ -26,7 +26,8 @@ from vsepp.base.spec import seeded
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.table import Table, read_table
-from vsepp.report.records import Study, read_results, write_study
+from vsepp.report.models import read_results
+from vsepp.report.records import Study, write_study
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 PLANS = "plans"
@@ -120,7 +121,7 @@ def run(
         return Finding(True, "made")
     model = job.spec.run.id, job.spec.run.init_seed
     models = Study(records).read_all()
-    models[model] = read_results(prepared / job.paths["run"], folder, trained=True)
+    models[model] = read_results(folder, prepared / job.paths["run"], trained=True)
     write_study(records, models)
     metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
     return Finding(True, f"rsum {metrics['1K']['rsum']:.1f}", metrics)

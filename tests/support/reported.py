@@ -13,7 +13,7 @@ from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
 from vsepp.evaluation.ranks import Ranks
 from vsepp.report.entries import TrainedSpec
-from vsepp.report.models import read_records
+from vsepp.report.records import read_models
 
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {
@@ -85,7 +85,7 @@ class Models:
 
     @property
     def records(self):
-        return read_records(self.all)
+        return read_models(self.all)
 
 
 def evaluation_of(protocol="5x1K", fold_size=100, n_images=500, i2t=I2T, t2i=T2I, ranks=None):

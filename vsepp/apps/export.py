@@ -37,8 +37,7 @@ from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_interval
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.report.models import Ranked, image_values
-from vsepp.report.records import read_results
+from vsepp.report.models import read_results
 
 CARD = "README.md"
 _CARD = Path(__file__).with_name("model_card.md.j2")
@@ -158,10 +157,10 @@ def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any], dict[
     """Seed, protocol, metrics, and intervals over the images, of each evaluated seed of a run."""
     for trained in sorted(folder.absolute().parent.glob("seed-*")):
         if (evaluated := evaluation_of(trained)) is not None:
-            model = Ranked(read_results(None, evaluated, trained=False))
-            for protocol, metrics in model.kept.metrics.items():
+            model = read_results(evaluated, trained=False)
+            for protocol, metrics in model.metrics.items():
                 intervals = {
-                    name: image_interval(image_values(model, protocol, name))
+                    name: image_interval(model.values(protocol, name))
                     for name in ("i2t_r1", "t2i_r1", "rsum")
                 }
-                yield model.kept.evaluated["seed"], protocol, metrics, intervals
+                yield model.evaluated["seed"], protocol, metrics, intervals

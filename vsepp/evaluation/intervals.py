@@ -7,8 +7,9 @@ numbers of captions, a recall of image retrieval is a ratio of two sums over ima
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,29 +50,103 @@ class Interval:
         return -margin < self.low and self.high < margin
 
 
-def wider(images: Interval, seeds: Interval | None) -> Interval:
-    """The wider of the intervals over the images and over the seeds."""
-    return max(filter(None, (images, seeds)), key=lambda interval: interval.high - interval.low)
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One metric of one model, over its seeds."""
+
+    by_seed: tuple[float, ...]
+    values: Callable[[], np.ndarray] | None = None
+    """Gives the value of each test image, mean over the seeds, `(n_images,)`; `None` of a metric that no values per image average to."""
+
+    @property
+    def mean(self) -> float:
+        """Mean over the seeds."""
+        return float(np.mean(self.by_seed))
+
+    @property
+    def sd(self) -> float | None:
+        """Sample standard deviation over the seeds; `None` with one seed."""
+        return float(np.std(self.by_seed, ddof=1)) if len(self.by_seed) > 1 else None
+
+    @cached_property
+    def images(self) -> Interval | None:
+        """Bootstrap over the test images, of the mean over the seeds."""
+        return image_interval(self.values()) if self.values else None
+
+    @cached_property
+    def seeds(self) -> Interval | None:
+        """Student's t over the seeds; see `seed_interval`."""
+        return seed_interval(self.by_seed)
+
+    @property
+    def interval(self) -> Interval | None:
+        """The wider one of both intervals."""
+        return wider(self.images, self.seeds)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """A difference of one metric between models that rank the same test images, in points."""
+    """A difference between models in one metric, seed by seed."""
 
     value: float
-    """Mean over the seeds."""
-    images: Interval
-    """Bootstrap over the test images, of the mean over the seeds."""
-    seeds: Interval | None
-    """Student's t over the seeds; `None` with one seed, and where the seeds agree to the last digit."""
-    p: float
-    """p of a paired permutation test over the images, two-sided."""
+    """Mean over the seeds, in points."""
     by_seed: tuple[float, ...]
+    images: Interval | None = None
+    """Bootstrap over the test images, of the mean over the seeds; `None` of curves of validation."""
+    seeds: Interval | None = None
+    """Student's t over the seeds; `None` with one seed, and where the seeds agree to the last digit."""
+    p: float | None = None
+    """p of a paired permutation test over the images, two-sided, corrected for all that is told together; see `told_together`."""
+    p_alone: float | None = None
+    """p as the test gave it."""
 
     @property
     def sign(self) -> int:
-        """1 or -1 where zero lies outside the images' interval and, with several seeds, outside the seeds'; else 0."""
-        return self.images.sign if self.seeds is None or self.seeds.sign == self.images.sign else 0
+        """1 or -1 where the difference counts; see `why`. Else 0."""
+        return self.seeds.sign if self.seeds and not self.why else 0
+
+    @property
+    def why(self) -> str:
+        """Why the difference does not count; empty where it does.
+
+        It counts where several seeds were compared, zero lies outside both intervals, on the same side, and p is below `ALPHA`.
+        """
+        if len(self.by_seed) < 2:
+            return "one seed"
+        if self.seeds is None:
+            return "the seeds have equal results, so they give no interval"
+        if self.images and not self.images.sign:
+            return "the interval over the images contains zero"
+        if not self.seeds.sign or (self.images and self.images.sign != self.seeds.sign):
+            return "the interval over the seeds contains zero"
+        if self.p is not None and self.p >= ALPHA:
+            return f"p {p_text(self.p)} after Holm"
+        return ""
+
+    @property
+    def interval(self) -> Interval | None:
+        """The wider one of both intervals."""
+        return wider(self.images, self.seeds)
+
+    def within(self, margin: float) -> bool:
+        """Whether all intervals lie between minus `margin` and `margin`."""
+        return all(interval.within(margin) for interval in (self.images, self.seeds) if interval)
+
+
+def p_text(p: float) -> str:
+    """A p value as people write it, with enough digits to tell on which side of .05 it lies.
+
+    >>> p_text(0.00002), p_text(0.0312), p_text(0.0502)
+    ('< .001', '.031', '.0502')
+    """
+    digits = 4 if 0.0495 <= p < 0.0505 else 3
+    return "< .001" if p < 0.001 else f"{p:.{digits}f}".removeprefix("0")
+
+
+def wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
+    """The wider one of the intervals over the images and over the seeds, where there are any."""
+    there = filter(None, (images, seeds))
+    return max(there, key=lambda interval: interval.high - interval.low, default=None)
 
 
 def per_image(
@@ -183,13 +258,21 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
         )
     by_seed = np.mean(np.subtract(of, over), axis=1)
     first, second = np.mean(over, axis=0), np.mean(of, axis=0)
+    p = _permutation_p(first, second, max(RESAMPLES, round(4 * tests / ALPHA)))
     return Effect(
         value=float(np.mean(by_seed)),
+        by_seed=tuple(map(float, by_seed)),
         images=Interval(*map(float, _bootstrap((first, second), _difference, paired=True))),
         seeds=seed_interval(by_seed),
-        p=_permutation_p(first, second, max(RESAMPLES, round(4 * tests / ALPHA))),
-        by_seed=tuple(map(float, by_seed)),
+        p=p,
+        p_alone=p,
     )
+
+
+def told_together(effects: Sequence[Effect]) -> list[Effect]:
+    """Effects with their p corrected for the number of all that have one."""
+    corrected = iter(holm([effect.p_alone for effect in effects if effect.p_alone is not None]))
+    return [effect if effect.p_alone is None else replace(effect, p=next(corrected)) for effect in effects]
 
 
 def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -> Interval | None:
@@ -210,9 +293,8 @@ def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -
         return None
     from scipy import stats
 
-    value = float(values.mean())
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1)) * (sd / len(values) ** 0.5)
-    return Interval(value - half, value + half)
+    ends = stats.t.interval(LEVEL, len(values) - 1, loc=values.mean(), scale=sd / len(values) ** 0.5)
+    return Interval(*map(float, ends))
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:

@@ -14,7 +14,7 @@ from vsepp.data.arrays import read_npz
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.models.similarity import scorer
-from vsepp.report.models import Record
+from vsepp.report.models import Model
 
 
 class Pictures:
@@ -53,12 +53,12 @@ class Pictures:
 class Answers:
     """A model whose embeddings are here, and the pictures and captions of its test set."""
 
-    record: Record
+    model: Model
 
     @cached_property
     def pictures(self) -> Pictures:
         """Pictures of all test images."""
-        return Pictures(Path(self.record.spec.pictures))
+        return Pictures(Path(self.model.pictures))
 
     @cached_property
     def embeddings(self) -> Embeddings:
@@ -69,16 +69,16 @@ class Answers:
         VseppError
             If the file was changed.
         """
-        folder = Path(self.record.spec.evaluation)
+        folder = Path(self.model.evaluation)
         require_intact(folder, "embeddings.npz")
         return Embeddings.load(folder / "embeddings.npz")
 
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:
         """The arrays of `best.npz`, where a matcher re-ranked; errors as in `embeddings`."""
-        if not any(metrics["reranked"] for metrics in self.record.metrics.values()):
+        if not any(metrics.get("reranked") for metrics in self.model.metrics.values()):
             return {}
-        folder = Path(self.record.spec.evaluation)
+        folder = Path(self.model.evaluation)
         require_intact(folder, LISTS)
         return read_npz(folder / LISTS, None, "lists of the best; delete the folder and make it again")
 
@@ -101,7 +101,7 @@ class Answers:
             return by_embeddings
         row = query
         if direction == "t2i":  # its row among the captions that were ranked
-            row = int(np.searchsorted(self.record.kept.arrays[f"{protocol}_caption_rows"], query))
+            row = int(np.searchsorted(self.model.arrays[f"{protocol}_caption_rows"], query))
         items, scores = (self.lists[f"{protocol}_{direction}_{part}"][row] for part in ("items", "scores"))
         rest = by_embeddings[~np.isin(by_embeddings, items)]
         return np.concatenate([items[np.argsort(-scores, kind="stable")], rest])

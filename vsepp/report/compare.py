@@ -1,4 +1,4 @@
-"""Two models on the same test images: which one is ahead, in what, and how sure that is.
+"""Models on the same test images: which is ahead, in what, and how sure that is.
 
 A model is an evaluation's folder (`metrics.json` and `ranks.npz`), several such folders, one a seed, or a file of
 embeddings, of anyone's model.
@@ -7,282 +7,409 @@ embeddings, of anyone's model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import groupby, product
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from vsepp.base.declared import PROTOCOLS
+from vsepp.base.errors import VseppError
+from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.base.progress import table
+from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation import intervals
-from vsepp.evaluation.metric_list import COMPARED, RECALLS
+from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.intervals import Effect, Level
+from vsepp.evaluation.metric_list import AVERAGED, COMPARED, RECALLS
 from vsepp.report import text
-from vsepp.report.groups import Standing, Told, standings, tell
-from vsepp.report.models import AT_CHANCE, TEST_IMAGES, Ranked, image_values
-from vsepp.report.ranked import Source, read_models, seed_of
-from vsepp.report.text import TASKS
+from vsepp.report.models import (
+    HISTORY_FILE,
+    METRICS_FILE,
+    RANKS_FILE,
+    Model,
+    Paired,
+    ids_digest,
+    level,
+    pair,
+    read_results,
+    seed_in,
+)
 
-
-@dataclass(frozen=True)
-class Difference(Told):
-    """One metric of both models; its p is corrected for all metrics that are compared."""
-
-    metric: str
-    first: float
-    """Mean over the seeds."""
-    second: float
-    mcnemar: tuple[float, ...] = ()
-    """Per seed: the exact McNemar test of caption retrieval's R@1."""
-
-    @property
-    def said(self) -> str:
-        """The verdict in words; the interval is the wider one."""
-        if not self.ahead:
-            return sentences([self])[0]
-        ends = intervals.wider(self.effect.images, self.effect.seeds)
-        low, high = sorted((abs(ends.low), abs(ends.high)))
-        name = "A" if self.ahead > 0 else "B"
-        value = f"{abs(self.effect.value):.1f} [{low:.1f}, {high:.1f}]"
-        return f"{name} is ahead by {value} in {metric_text(self.metric)}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Nothing rounded."""
-        images, seeds = self.effect.images, self.effect.seeds
-        return {
-            "a": self.first,
-            "b": self.second,
-            "difference": self.effect.value,
-            "by_seed": list(self.effect.by_seed),
-            "interval_images": [images.low, images.high],
-            "interval_seeds": seeds and [seeds.low, seeds.high],
-            "p": self.effect.p,
-            "p_holm": self.p,
-            "mcnemar": list(self.mcnemar),
-            "verdict": self.said,
-        }
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All that is said of two models A and B."""
-
-    sources: tuple[tuple[str, ...], tuple[str, ...]]
-    """Folders or files of A and of B."""
-    seeds: tuple[int | None, ...]
-    """Seeds that were compared."""
-    test: dict[str, Any]
-    """`protocol`, `folds`, `fold_size`, `n_images`, `n_captions`, which both share."""
-    differences: tuple[Difference, ...]
-    warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Nothing rounded."""
-        return {
-            "a": list(self.sources[0]),
-            "b": list(self.sources[1]),
-            "seeds": list(self.seeds),
-            **self.test,
-            "warnings": list(self.warnings),
-            "metrics": {difference.metric: difference.to_dict() for difference in self.differences},
-        }
-
-    def __str__(self) -> str:
-        lines = [f"{name}  {_folders(side)}" for name, side in zip("AB", self.sources, strict=True)]
-        lines += [
-            _test_text(self.test, self.seeds),
-            *(f"Note: {warning}." for warning in self.warnings),
-            "",
-            *_table(self.differences),
-            "",
-        ]
-        return "\n".join([*lines, *sentences(self.differences)])
+Source = Path | Model
+"""Where a model's ranks are: an evaluation's folder, a file of embeddings, or a model that was read."""
+ONE_SEED = "One seed settles nothing: another seed may rank the models otherwise."
 
 
 @dataclass(frozen=True, eq=False)
-class Comparisons:
-    """All that is said of several models."""
+class Comparison:
+    """All that is said of two or more models."""
 
-    sources: Mapping[str, tuple[str, ...]]
-    """Model → its folders or files."""
-    seeds: tuple[int | None, ...]
-    test: dict[str, Any]
-    standings: Mapping[str, Sequence[Standing]]
-    """Metric → the models, the best first. Tables have the order of the first metric."""
-    warnings: tuple[str, ...] = ()
+    paired: Paired
+    protocol: str
+    levels: Mapping[str, Mapping[str, Level]]
+    """Metric → model → its level; of more than two models the best first."""
+    effects: Mapping[str, Mapping[tuple[str, str], Effect]]
+    """Metric → two models, in the order of the levels → how much larger the first one's value is, all corrected together."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names in the order of the first metric."""
+        return tuple(next(iter(self.levels.values())))
+
+    @property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Model → its folders or files."""
+        return {
+            name: tuple(dict.fromkeys(model.where for model in side))
+            for name, side in self.paired.models.items()
+        }
+
+    @property
+    def test(self) -> dict[str, Any]:
+        """`protocol`, `folds`, `fold_size`, `n_images`, `n_captions`, which all share."""
+        tested = next(iter(self.paired.models.values()))[0].tested(self.protocol)
+        return {key: tested[key] for key in ("protocol", "folds", "fold_size", "n_images", "n_captions")}
+
+    @cached_property
+    def mcnemar(self) -> dict[str, list[float]]:
+        """Metric → per seed the exact McNemar test; of caption retrieval's R@1 of two models alone."""
+        if len(self.models) > 2 or self.paired.trouble or "i2t_r1" not in self.levels:
+            return {}
+        values = (
+            [model.values(self.protocol, "i2t_r1") for model in side] for side in self.paired.models.values()
+        )
+        return {"i2t_r1": list(map(intervals.mcnemar, *values))}
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader should know of the models and the test set."""
+        sides, warnings = self.paired.models, [*self.paired.left_out]
+        if self.paired.common:
+            warnings.append(self.paired.common)
+        if len(self.paired.seeds) == 1:
+            each = "side" if len(sides) == 2 else "model"
+            warnings.append(f"one seed per {each}: the result of another seed is unknown")
+        elif single := [name for name, side in sides.items() if side[0].seed is None]:
+            warnings.append(
+                f"{text.listing(single)}: one model beside each seed of the others, not several seeds"
+            )
+        similarities = {
+            name: text.listing(dict.fromkeys(model.tested(self.protocol)["similarity"] for model in side))
+            for name, side in sides.items()
+        }
+        if len(set(similarities.values())) > 1:
+            (first, similarity), *others = similarities.items()
+            others_rank = "".join(f", {name} by {other}" for name, other in others)
+            warnings.append(f"{first} ranks by {similarity} similarity{others_rank}")
+        seeds = {name: seed for name, side in sides.items() if (seed := side[0].seed) is not None}
+        if len(set(seeds.values())) > 1:
+            warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in seeds.items()))
+        warnings += [f"{name} {why}, so it is in no comparison" for name, why in self.paired.trouble.items()]
+        if self.paired.doubts:
+            where = text.listing(self.paired.doubts)
+            warnings.append(
+                f"no ids and no corpus tell whether these rank the same images and captions: {where}"
+            )
+        return warnings
 
     def to_dict(self) -> dict[str, Any]:
-        """Nothing rounded, all pairs."""
-        return asdict(self)
+        """Nothing rounded; of two models by `a` and `b`, of more all pairs."""
+        shared = {"seeds": list(self.paired.seeds), "warnings": self.warnings}
+        if len(self.models) == 2:
+            a, b = (list(where) for where in self.sources.values())
+            metrics = {metric: self._pair(metric) for metric in self.levels}
+            return {"a": a, "b": b, **self.test, **shared, "metrics": metrics}
+        standings = {
+            metric: [self._standing(metric, name) for name in of] for metric, of in self.levels.items()
+        }
+        return {"sources": self.sources, "test": self.test, **shared, "standings": standings}
+
+    def _pair(self, metric: str) -> dict[str, Any]:
+        levels = self.levels[metric].values()
+        told: dict[str, Any] = dict(zip("ab", (level.mean for level in levels), strict=True))
+        for effect in self.effects[metric].values():
+            images, seeds = effect.images, effect.seeds
+            told |= {
+                "difference": effect.value,
+                "by_seed": list(effect.by_seed),
+                "interval_images": images and [images.low, images.high],
+                "interval_seeds": seeds and [seeds.low, seeds.high],
+                "p": effect.p_alone,
+                "p_holm": effect.p,
+                "mcnemar": self.mcnemar.get(metric, []),
+                "verdict": " ".join(self._sentences([metric])),
+            }
+        return told
+
+    def _standing(self, metric: str, name: str) -> dict[str, Any]:
+        level = self.levels[metric][name]
+        above = {
+            second: {"effect": asdict(effect), "p": effect.p}
+            for (first, second), effect in self.effects[metric].items()
+            if first == name
+        }
+        return {
+            "label": name,
+            "n_seeds": len(level.by_seed),
+            "trouble": self.paired.trouble.get(name, ""),
+            "level": level.mean,
+            "images": level.images and asdict(level.images),
+            "seeds": level.seeds and asdict(level.seeds),
+            "above": above,
+        }
 
     def __str__(self) -> str:
-        lines = [f"{len(self.sources)} models, {_test_text(self.test, self.seeds)}"]
-        lines += [f"Note: {warning}." for warning in self.warnings]
-        rows = list(zip(*self._table(), strict=True))
-        return "\n".join([*lines, "", *table(rows, "r" * len(rows[0])), "", *self._alike()])
+        test, seeds = self.test, len(self.paired.seeds)
+        tested = (
+            f"protocol {test['protocol']}: {text.plural(test['folds'], 'fold')} of {test['fold_size']:,} images, "
+            f"{test['n_captions']:,} captions in all; {text.plural(seeds, 'seed')}"
+        )
+        if len(self.models) == 2:
+            head = [*(f"{name}  {_folders(where)}" for name, where in self.sources.items()), tested]
+            rows = list(self._rows_of_two())
+        else:
+            head = [f"{len(self.models)} models, {tested}"]
+            rows = list(zip(*self._columns(), strict=True))
+        lines = [*head, *(f"Note: {warning}." for warning in self.warnings), ""]
+        lines += table(rows, "r" * len(rows[0]))
+        for exact in self.mcnemar.values():
+            said = f"exact McNemar, R@1 of caption retrieval: p {text.listing(map(_p, exact))}"
+            lines.append(said + (", seed by seed" if len(exact) > 1 else ""))
+        return "\n".join([*lines, "", *self._sentences(list(self.levels))])
 
-    def _table(self) -> Iterator[list[str]]:
-        first, shown = next(iter(self.standings.values())), ""
-        names = [model.label for model in first]
-        yield [name.ljust(max(map(len, names))) for name in ("", *names)]
-        for metric, models in self.standings.items():
-            direction = TASKS.get(metric.partition("_")[0], "")
-            name = text.metric_name(metric) if direction else metric
-            short = direction.removesuffix(" retrieval").lower()
-            head = name if direction == shown else f"{short} {name}".strip()
-            shown, level = direction, {model.label: model.level for model in models}
-            yield [head, *(f"{level[label]:.1f}" for label in names)]
-            if models is first:
-                yield ["over images", *(text.levels(one.images) for one in first)]
-                yield ["over seeds", *(text.levels(one.seeds) or "one seed" for one in first)]
+    def _rows_of_two(self) -> Iterator[tuple[str, ...]]:
+        """A row per metric: both levels and, where they are compared, the difference."""
+        first, second = self.models
+        yield ("", first, second, f"{first}−{second}", "over images", "over seeds", "p", "p, Holm")
+        shown = ""
+        for metric, levels in self.levels.items():
+            of, name = text.task(metric), text.metric_name(metric)
+            head = f"{of}, {name}" if of and of != shown else name
+            shown = of
+            told = [""] * 5
+            for effect in self.effects[metric].values():
+                bounds = [
+                    f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
+                    for interval in (effect.images, effect.seeds)
+                ]
+                told = [f"{effect.value:+.1f}", *bounds, _p(effect.p_alone), _p(effect.p)]
+            yield (head, *(f"{level.mean:.1f}" for level in levels.values()), *told)
 
-    def _alike(self) -> Iterator[str]:
-        """A sentence for each metric in which some pairs are not told apart."""
-        for metric, models in self.standings.items():
-            pairs = [f"{model.label} and {other}" for model in models for other in model.alike]
-            if pairs:
-                yield f"No significant difference in {metric_text(metric)}: {'; '.join(pairs)}."
-        first = next(iter(self.standings.values()))
-        left_out = "; a model that ranks like chance is in no pair" * any(model.trouble for model in first)
-        yield f"All other pairs differ significantly, after Holm for all pairs and metrics{left_out}."
+    def _columns(self) -> Iterator[list[str]]:
+        """A column per metric, a row per model; intervals in the first metric."""
+        first, shown = next(iter(self.levels)), ""
+        yield [name.ljust(max(map(len, self.models))) for name in ("", *self.models)]
+        for metric, levels in self.levels.items():
+            of, name = text.task(metric), text.metric_name(metric)
+            short = of.removesuffix(" retrieval").lower()
+            head = name if of == shown else f"{short} {name}".strip()
+            shown = of
+            yield [head, *(f"{levels[label].mean:.1f}" for label in self.models)]
+            if metric == first:
+                yield ["over images", *(text.levels(level.images) for level in levels.values())]
+                yield ["over seeds", *(text.levels(level.seeds) or "one seed" for level in levels.values())]
+
+    def _sentences(self, metrics: Sequence[str]) -> Iterator[str]:
+        """Which differences count, and why others do not; with one seed none does."""
+        effects = {metric: self.effects[metric] for metric in metrics}
+        if not any(effects.values()):
+            return
+        if len(self.paired.seeds) < 2:
+            yield ONE_SEED
+        elif len(self.models) == 2:
+            yield from self._told(effects)
+        else:
+            for metric, pairs in effects.items():
+                if alike := [" and ".join(names) for names, effect in pairs.items() if not effect.sign]:
+                    yield f"No significant difference in {text.metrics(metric)}: {'; '.join(alike)}."
+            yield "All other pairs differ significantly, after Holm for all pairs and metrics."
+
+    def _told(self, effects: Mapping[str, Mapping[tuple[str, str], Effect]]) -> Iterator[str]:
+        """A sentence for each metric in which one of two models is ahead; all other metrics share one for each reason."""
+        reasons: dict[str, list[str]] = {}
+        for metric, pairs in effects.items():
+            for (first, second), effect in pairs.items():
+                if not effect.sign:
+                    reasons.setdefault(effect.why, []).append(metric)
+                elif effect.interval:
+                    low, high = sorted((abs(effect.interval.low), abs(effect.interval.high)))
+                    ahead = f"{abs(effect.value):.1f} [{low:.1f}, {high:.1f}]"
+                    yield f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
+        for why, metrics in reasons.items():
+            yield f"No significant difference in {text.metrics(*metrics)}: {why}."
 
 
 def compare(
-    first: Source | Sequence[Source],
-    second: Source | Sequence[Source],
+    models: Mapping[str, Source | Sequence[Source]],
     protocol: str | None = None,
     fold_size: int | None = None,
-    metrics: Sequence[str] = COMPARED,
+    metrics: Sequence[str] = (),
 ) -> Comparison:
-    """Compare two models A and B.
+    """Compare two or more models, each with each other.
 
     Parameters
     ----------
-    first, second
-        Where A and B lie, or each seed of them: a folder with `metrics.json` and `ranks.npz`, the folder of a trained run
+    models
+        Name → where a model lies, or each seed of it: a folder with `metrics.json` and `ranks.npz`, the folder of a trained run
         whose evaluation lies beside it, a folder of `seed-*` folders, or an `.npz` of embeddings, which are ranked here.
-        Seeds that both have are compared; a single model without a seed is held against each seed of the other one.
+        Seeds that all have are compared; a single model without a seed is held against each seed of the others.
     protocol
-        By default the first protocol that all evaluations have; for embeddings alone `5K`, all images at once.
+        By default the first protocol that all evaluations have; for embeddings alone `5K`, all images at once. Protocols that rank
+        the same images in one fold are one.
     fold_size
-        Images in a fold of `1K` and `5x1K`, for embeddings: by default the fold size of the other model, or 1,000.
+        Images in a fold of `1K` and `5x1K`, for embeddings: by default the fold size of the other models, or 1,000.
     metrics
-        Metrics of `vsepp.evaluation.metric_list.AVERAGED`; more is better in each.
+        Metrics of `vsepp.evaluation.metric_list.AVERAGED`, more is better in each; by default rsum and its recalls. The first one
+        sorts more than two models.
 
     Raises
     ------
     VseppError
         Where a model cannot be read, a metric needs ranks that were not kept, the models were not measured on the same test images
-        under the same protocol, or have no seed in common.
+        under the same protocol, a seed is given twice, or they have no seed in common.
     """
-    models, protocol = read_models({"A": first, "B": second}, protocol, fold_size)
-    return Comparison(
-        sources=(_sources(models["A"]), _sources(models["B"])),
-        differences=tuple(_differences(models, protocol, metrics)),
-        **_shared(models, protocol),
-    )
-
-
-def compare_many(
-    models: Mapping[str, Source | Sequence[Source]],
-    protocol: str | None = None,
-    fold_size: int | None = None,
-    metrics: Sequence[str] = ("rsum", *RECALLS),
-) -> Comparisons:
-    """Compare two or more models, each with each other; parameters and errors as in `compare`, `models` by name."""
-    read, protocol = read_models(models, protocol, fold_size)
-    trouble = {
-        name: AT_CHANCE * any(protocol in one.at_chance for one in side) for name, side in read.items()
+    if unknown := [metric for metric in metrics if metric not in AVERAGED]:
+        raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {unknown[0]!r}")
+    sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
+    known = [model for side in sides.values() for model in side if isinstance(model, Model)]
+    protocol = protocol or _common_protocol(known)
+    # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
+    sizes = [model.metrics[protocol]["fold_size"] for model in known if protocol in model.metrics]
+    fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
+    like = next((model for model in known if protocol in model.metrics), None)
+    read = {
+        name: [_under(source, protocol, fold_size, like) for source in side] for name, side in sides.items()
     }
-    values: dict[str, dict[str, dict[int, np.ndarray]]] = {metric: {} for metric in metrics}
-    for metric, (name, side) in product(values, read.items()):
-        values[metric][name] = dict(enumerate(image_values(one, protocol, metric) for one in side))
-    places = {name: _sources(side) for name, side in read.items()}
-    return Comparisons(places, standings=standings(values, trouble), **_shared(read, protocol))
+    if all(len(side) == 1 for side in read.values()):  # whatever their seeds
+        seeds = (side[0].seed for side in read.values())
+        paired = pair({name: [replace(side[0], seed=None)] for name, side in read.items()}, protocol)
+        one = next((seed for seed in seeds if seed is not None), None)
+        paired = replace(paired, models=read, seeds=(one,))
+    else:
+        paired = pair(read, protocol)
+    if not paired.seeds:
+        have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in read.items())
+        raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
+    metrics = metrics or (COMPARED if len(models) == 2 else ("rsum", *RECALLS))
+    return compared(paired, protocol, metrics, best_first=len(models) > 2)
 
 
-def _differences(models: dict[str, list[Ranked]], protocol: str, metrics: Sequence[str]) -> list[Difference]:
-    pairs, differences = {}, []
+def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_first: bool = True) -> Comparison:
+    """Levels of models and the differences of all pairs, corrected after Holm over pairs and metrics; models in trouble are in none."""
+    levels: dict[str, dict[str, Level]] = {}
+    pairs: list[tuple[str, str, str]] = []
     for metric in dict.fromkeys(metrics):
-        pairs[metric] = [[image_values(one, protocol, metric) for one in side] for side in models.values()]
-    for metric, told in tell(pairs).items():
-        of_a, of_b = pairs[metric]
-        exact = tuple(map(intervals.mcnemar, of_a, of_b)) if metric == "i2t_r1" else ()
-        means = float(np.mean(of_a)), float(np.mean(of_b))
-        differences.append(Difference(told.effect, told.p, metric, *means, exact))
-    return differences
+        found = {name: level(side, protocol, metric) for name, side in paired.models.items()}
+        of = {name: one for name, one in found.items() if one is not None}
+        order = sorted(of, key=lambda name, of=of: -of[name].mean if best_first else 0)  # type: ignore[misc]
+        levels[metric] = {name: of[name] for name in order}
+        counting = [name for name in order if name not in paired.trouble] if paired.seeds else []
+        pairs += [(metric, *names) for names in combinations(counting, 2)]
+    effects = []
+    for metric, *names in pairs:
+        above, below = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
+        effects.append(intervals.effect(below, above, len(pairs)))
+    told: dict[str, dict[tuple[str, str], Effect]] = {metric: {} for metric in levels}
+    for (metric, first, second), effect in zip(pairs, intervals.told_together(effects), strict=True):
+        told[metric][first, second] = effect
+    return Comparison(paired, protocol, levels, told)
 
 
-def _shared(models: Mapping[str, Sequence[Ranked]], protocol: str) -> dict[str, Any]:
-    test = next(iter(models.values()))[0].kept.metrics[protocol]
-    seeds = zip(*(map(seed_of, side) for side in models.values()), strict=True)
-    return {
-        "seeds": tuple(next((seed for seed in named if seed is not None), None) for named in seeds),
-        "test": {key: test[key] for key in ("protocol", "folds", *TEST_IMAGES)},
-        "warnings": tuple(_warnings(models, protocol)),
-    }
+def _sources(model: Source | Sequence[Source]) -> list[Source]:
+    """Where each seed of a model lies."""
+    sources: list[Source] = []
+    for source in [model] if isinstance(model, str | Path | Model) else model:
+        if isinstance(source, Model):
+            sources.append(source)
+            continue
+        seeds = sorted(Path(source).glob("seed-*"), key=lambda path: (len(path.name), path.name))
+        sources += seeds or [Path(source)]
+    if not sources:
+        raise VseppError("expected two models to compare, got none")
+    return sources
 
 
-def _test_text(test: Mapping[str, Any], seeds: Sequence[int | None]) -> str:
-    return (
-        f"protocol {test['protocol']}: {test['folds']} fold{'s' * (test['folds'] > 1)} of {test['fold_size']:,} images, "
-        f"{test['n_captions']:,} captions in all; {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}"
+def _read(source: Source) -> Source:
+    """A model that was evaluated; a file of embeddings stays a path until its protocol is known."""
+    if isinstance(source, Model) or source.is_file():
+        return source
+    results, _, name = source.absolute().as_posix().rpartition("/runs/")
+    evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)
+    if not (evaluation / METRICS_FILE).is_file():
+        raise VseppError(
+            f"{source}: expected the folder of an evaluation, with {METRICS_FILE} and {RANKS_FILE}, or of a trained run that was evaluated "
+            "(evaluations/ beside runs/), or an .npz of embeddings"
+        )
+    # The history says whether the training collapsed.
+    results, beside, name = evaluation.absolute().as_posix().rpartition("/evaluations/")
+    run = Path(results, "runs", name)
+    trained = bool(beside) and (run / HISTORY_FILE).is_file()
+    return read_results(evaluation, run if trained else None, trained=trained)
+
+
+def _common_protocol(models: Sequence[Model]) -> str:
+    """The first protocol that all evaluations have."""
+    if not models:
+        return "5K"
+    common = [
+        protocol
+        for protocol in models[0].metrics
+        if all(_same_images(model, protocol, models[0]) for model in models)
+    ]
+    if not common:
+        have = " and ".join(dict.fromkeys(", ".join(model.metrics) for model in models))
+        raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
+    return common[0]
+
+
+def _same_images(model: Model, protocol: str, like: Model) -> str:
+    """A model's name for what a protocol of another model ranks: the same protocol or, of one fold, another one of its images."""
+    if protocol in model.metrics:
+        return protocol
+    wanted = like.metrics[protocol]
+    return next(
+        (
+            name
+            for name, found in model.metrics.items()
+            if {name, protocol} <= set(PROTOCOLS)
+            and all(found[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
+        ),
+        "",
     )
 
 
-def metric_text(*metrics: str) -> str:
-    """Metrics in words, neighbours of one direction together.
-
-    >>> metric_text("i2t_r1", "i2t_r5", "rsum")
-    'R@1 and R@5 of caption retrieval and rsum'
-    """
-    parts = []
-    for direction, group in groupby(metrics, lambda metric: metric.partition("_")[0]):
-        names = text.listing(text.metric_name(metric) for metric in group if direction in TASKS)
-        parts.append(f"{names} of {TASKS[direction].lower()}" if names else direction)
-    return text.listing(parts)
-
-
-def sentences(differences: Sequence[Difference]) -> list[str]:
-    """A sentence for each metric with a significant difference; all other metrics share one sentence for each reason."""
-    texts = [difference.said for difference in differences if difference.ahead]
-    seeds_differ: list[str] = []
-    equal: list[str] = []
-    for difference in differences:
-        if not difference.ahead:
-            effect = difference.effect
-            (seeds_differ if effect.images.sign and not effect.sign else equal).append(difference.metric)
-    if seeds_differ:
-        texts.append(f"No significant difference in {metric_text(*seeds_differ)}: the seeds differ too much.")
-    if equal:
-        texts.append(f"No significant difference in {metric_text(*equal)}.")
-    return texts
-
-
-def _warnings(models: Mapping[str, Sequence[Ranked]], protocol: str) -> list[str]:
-    warnings = []
-    similarities = {
-        name: text.listing(dict.fromkeys(model.metrics[protocol]["similarity"] for model in side))
-        for name, side in models.items()
+def _under(source: Source, protocol: str, fold_size: int, like: Model | None) -> Model:
+    """A model as it was evaluated under a protocol, or as its embeddings rank here; `like`: one that was evaluated under it."""
+    if isinstance(source, Model):
+        name = _same_images(source, protocol, like) if like else protocol
+        if name in ("", protocol):
+            return source
+        metrics = {protocol: {**source.metrics[name], "protocol": protocol}}
+        arrays = {
+            protocol + key.removeprefix(name): array
+            for key, array in source.arrays.items()
+            if key.startswith(f"{name}_")
+        }
+        return replace(source, metrics=metrics, arrays=arrays)
+    embeddings = Embeddings.load(source)
+    evaluation = protocols.evaluate(embeddings, protocol, fold_size)
+    test = evaluation.to_dict()
+    known = {"image_ids": slice(test["n_images"]), "caption_ids": evaluation.caption_rows}
+    ids = {
+        kind: ids_digest(given[rows])
+        for kind, rows in known.items()
+        if (given := getattr(embeddings, kind)) is not None
     }
-    if len(next(iter(models.values()))) == 1:
-        each = "side" if len(models) == 2 else "model"
-        warnings.append(f"one seed per {each}: the result of another seed is unknown")
-    if len(set(similarities.values())) > 1:
-        (first, similarity), *others = similarities.items()
-        others_rank = "".join(f", {name} by {other}" for name, other in others)
-        warnings.append(f"{first} ranks by {similarity} similarity{others_rank}")
-    seeds = {name: seed for name, side in models.items() if (seed := seed_of(side[0])) is not None}
-    if len(set(seeds.values())) > 1:
-        warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in seeds.items()))
-    for name, side in models.items():
-        if any(protocol in model.at_chance for model in side):
-            warnings.append(f"{name} {AT_CHANCE}, so a difference says nothing about its method")
-    return warnings
-
-
-def _sources(side: Sequence[Ranked]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(model.kept.where for model in side))
+    return Model(
+        name=source.stem,
+        seed=seed_in(source),
+        where=str(source),
+        evaluated=read_manifest(source.parent) if (source.parent / MANIFEST).is_file() else {},
+        metrics={protocol: test},
+        arrays=evaluation.arrays,
+        ids=ids,
+    )
 
 
 def _folders(sources: Sequence[str]) -> str:
@@ -293,29 +420,5 @@ def _folders(sources: Sequence[str]) -> str:
     return f"{parents.pop()}, {text.listing(Path(source).name for source in sources)}"
 
 
-def _p(value: float) -> str:
-    return f"{value:.4f}" if value >= 0.0001 else "<0.0001"
-
-
-def _table(differences: Sequence[Difference]) -> list[str]:
-    rows: list[tuple[str, ...]] = [("", "A", "B", "A−B", "over images", "over seeds", "p", "p, Holm")]
-    shown = ""
-    for difference in differences:
-        metric, effect = difference.metric, difference.effect
-        direction = metric.partition("_")[0]
-        name = text.metric_name(metric) if direction in TASKS else metric
-        if direction in TASKS and direction != shown:
-            name = f"{TASKS[direction]}, {name}"
-        shown = direction
-        bounds = [
-            f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
-            for interval in (effect.images, effect.seeds)
-        ]
-        values = (f"{difference.first:.1f}", f"{difference.second:.1f}", f"{effect.value:+.1f}")
-        rows.append((name, *values, *bounds, _p(effect.p), _p(difference.p)))
-    lines = table(rows, "r" * len(rows[0]))
-    exact = [p for difference in differences for p in difference.mcnemar]
-    if not exact:
-        return lines
-    mcnemar = f"exact McNemar, R@1 of caption retrieval: p {text.listing(map(_p, exact))}"
-    return [*lines, mcnemar + (", seed by seed" if len(exact) > 1 else "")]
+def _p(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}" if value >= 0.0001 else "<0.0001"

@@ -19,7 +19,8 @@ from vsepp.base.components import component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
 from vsepp.base.spec import Component, seeded
 from vsepp.evaluation.metric_list import AVERAGED, COMPARED, METRICS, SCORES
-from vsepp.report.records import FILES, HISTORY_FILE
+from vsepp.report.models import HISTORY_FILE
+from vsepp.report.records import FILES
 from vsepp.report.text import DIRECTIONS, TASKS
 
 OF_A_ROW = ("system", "encoder", "dataset", "trainset")

@@ -16,7 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, mistakes_of
 from vsepp.base.errors import VseppError, as_started, first_of
-from vsepp.report.models import Records
+from vsepp.report.models import Models
 
 WITHIN, ABOVE, NOT_HELD, OUTSIDE = "within tolerance", "above chance", "not held", "outside"
 
@@ -66,19 +66,19 @@ def read_expected(path: Path) -> list[Expected]:
     return rows
 
 
-def states_of(rows: Iterable[Expected], records: Records) -> list[State]:
+def states_of(rows: Iterable[Expected], models: Models) -> list[State]:
     """State of each row whose model is there and was evaluated under its protocol."""
-    by_seed = {(run, record.spec.seed): record for run, seeds in records.items() for record in seeds}
+    by_seed = {(run, model.seed): model for run, seeds in models.items() for model in seeds}
     states = []
     for row in rows:
-        record = by_seed.get((row.run, row.seed))
-        if record is None or row.protocol not in record.metrics:
+        model = by_seed.get((row.run, row.seed))
+        value = model.score(row.protocol, row.metric) if model and row.protocol in model.metrics else None
+        if model is None or value is None:
             continue
-        value = float(record.metrics[row.protocol][row.metric])
         if row.tolerance == "nothing":
             word = NOT_HELD
         elif row.tolerance == "chance":
-            word = OUTSIDE if row.protocol in record.at_chance else ABOVE
+            word = OUTSIDE if row.protocol in model.at_chance else ABOVE
         else:
             word = WITHIN if abs(value - row.expected) <= row.tolerance else OUTSIDE
         states.append(State(row, value, word))

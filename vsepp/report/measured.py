@@ -15,19 +15,7 @@ from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.report import text
 from vsepp.report.claims import CHANCE, COLLAPSED, NOT_RUN, BestValue, Difference, Verdict, rule_of
 from vsepp.report.entries import Claim, ReportSpec
-from vsepp.report.models import (
-    AT_CHANCE,
-    TEST_IMAGES,
-    Record,
-    Records,
-    image_values,
-    named_seeds,
-    read_history,
-    scores,
-    seeds_in_trouble,
-    shared_seeds,
-    trouble_of,
-)
+from vsepp.report.models import AT_CHANCE, Model, Models, in_trouble, pair
 from vsepp.report.published import Published
 
 _SHARED = {
@@ -40,12 +28,12 @@ _SHARED = {
 }
 """Step → name of its artefact, which runs of the same parameters share."""
 
-Compared = Mapping[str, Sequence[Record]]
+Compared = Mapping[str, Sequence[Model]]
 """Run → its records of the seeds that are compared, in their order."""
 
 
 def judge(
-    claims: Iterable[tuple[str, Claim]], report: ReportSpec, records: Records, published: Published
+    claims: Iterable[tuple[str, Claim]], report: ReportSpec, records: Models, published: Published
 ) -> list[Verdict]:
     """Hold claims against runs, each about each of its metrics.
 
@@ -101,7 +89,7 @@ def _failed(why: str) -> _Unmeasured:
     return _Unmeasured(CHANCE if why.endswith(AT_CHANCE) else COLLAPSED, why)
 
 
-def _measured(verdict: Verdict, records: Records, published: Published, tests: int) -> Verdict:
+def _measured(verdict: Verdict, records: Models, published: Published, tests: int) -> Verdict:
     """With the effect that a claim is about, not judged yet; `tests`: number of tests that p will be corrected for."""
     claim, metric = verdict.spec, verdict.metric
     try:
@@ -117,7 +105,7 @@ def _measured(verdict: Verdict, records: Records, published: Published, tests: i
             compared, notes = _compared(runs, claim.protocol, records)
         if claim.protocol is None:
             first, second = (
-                [list(read_history(record, metric).values()) for record in compared[run]] for run in runs
+                [list(record.history(metric).values()) for record in compared[run]] for run in runs
             )
             shortest = min(map(len, [*first, *second]))
             if shortest < claim.epochs:
@@ -140,39 +128,33 @@ def _others(claim: Claim, metric: str, published: Published) -> float | None:
     return float(published["", row][metric]) if row else None
 
 
-def _compared(runs: Iterable[str], protocol: str | None, records: Records) -> tuple[Compared, list[str]]:
+def _compared(runs: Iterable[str], protocol: str | None, records: Models) -> tuple[Compared, list[str]]:
     """The records that are compared: of seeds that all runs have, each sound and all made from the same inputs; and notes on what
     was left out."""
-    sound: dict[str, dict[int, Record]] = {}
-    notes = []
-    for run in dict.fromkeys(runs):
-        sound[run] = {record.spec.seed: record for record in records[run] if not record.trouble(protocol)}
-        in_trouble = seeds_in_trouble(records[run], protocol)
-        if not sound[run]:
-            raise _failed(f"{run} {text.listing(in_trouble)}")
-        notes += [f"{run}: {named_seeds(seeds)} {why}, left out" for why, seeds in in_trouble.items()]
-    seeds = shared_seeds(of_run.values() for of_run in sound.values())
-    mixed = {seed: kinds for seed in seeds if (kinds := _mixed(of_run[seed] for of_run in sound.values()))}
+    paired = pair({run: records[run] for run in dict.fromkeys(runs)}, protocol)
+    for run, why in paired.trouble.items():
+        raise _failed(f"{run} {why}")
+    notes, seeds = list(paired.left_out), list(paired.seeds)
+    of_seeds = dict(zip(seeds, zip(*paired.models.values(), strict=True), strict=True)) if seeds else {}
+    mixed = {seed: kinds for seed, of_seed in of_seeds.items() if (kinds := _mixed(of_seed))}
     if mixed:
         inputs = text.listing(dict.fromkeys(kind for kinds in mixed.values() for kind in kinds))
-        note = (
-            f"{named_seeds(list(mixed))}: its runs were made from different {inputs} with the same parameters"
-        )
+        note = f"{text.seeds(mixed)}: its runs were made from different {inputs} with the same parameters"
         if len(mixed) < len(seeds):
             note += ", left out"
             seeds = [seed for seed in seeds if seed not in mixed]
         notes.append(note)
     if not seeds:
         raise _not_run(["a seed common to all its runs"], notes)
-    compared = {run: [of_run[seed] for seed in seeds] for run, of_run in sound.items()}
+    compared = {run: [model for model in side if model.seed in seeds] for run, side in paired.models.items()}
     return compared, notes + _machines(compared)
 
 
-def _mixed(records: Iterable[Record]) -> list[str]:
+def _mixed(records: Iterable[Model]) -> list[str]:
     """Kinds of inputs that differ between records although they were made with the same parameters."""
     digests: dict[tuple[str, str], set[str]] = {}
     for record in records:
-        for ancestor in ancestors_of(record.kept.evaluated):
+        for ancestor in ancestors_of(record.evaluated):
             if kind := _SHARED.get(ancestor["step"]):
                 made_with = kind, str(ancestor.get("spec_digest"))
                 digests.setdefault(made_with, set()).add(str(ancestor["digest"]))
@@ -182,9 +164,7 @@ def _mixed(records: Iterable[Record]) -> list[str]:
 def _machines(compared: Compared) -> list[str]:
     """A note where not all runs were trained on the same processors."""
     processors = {
-        run: {
-            str(made.get("machine", {}).get("processor")) for record in seeds if (made := record.kept.trained)
-        }
+        run: {str(made.get("machine", {}).get("processor")) for record in seeds if (made := record.trained)}
         for run, seeds in compared.items()
     }
     every = set[str]().union(*processors.values())
@@ -196,8 +176,7 @@ def _on_test(
     metric: str, protocol: str, runs: Sequence[str], compared: Compared, against: float | None, tests: int
 ) -> dict[str, Any]:
     """The difference a − b of test scores, (a − b) − (c − d), or a − the number that others published."""
-    scores([record for run in runs for record in compared[run]], protocol, same=TEST_IMAGES)
-    values = [np.array([image_values(record, protocol, metric) for record in compared[run]]) for run in runs]
+    values = [np.array([record.values(protocol, metric) for record in compared[run]]) for run in runs]
     if against is not None:  # a number that has no interval of its own
         values.append(np.full_like(values[0], against))
     of, over = np.sum(values[0::3], axis=0), np.sum(values[1:3], axis=0)
@@ -210,7 +189,7 @@ def _on_test(
     return measured
 
 
-def _best(claim: BestValue, metric: str, records: Records) -> tuple[list[str], Compared, list[str]]:
+def _best(claim: BestValue, metric: str, records: Models) -> tuple[list[str], Compared, list[str]]:
     """The best of the claimed sizes and the best of the others, chosen on validation; runs of all other sizes must be there."""
     low, high = claim.best
     sizes = {claim.runs[size]: size for size in sorted(claim.runs)}
@@ -218,7 +197,9 @@ def _best(claim: BestValue, metric: str, records: Records) -> tuple[list[str], C
     if rivals := [run for run in missing if not claim.claims(sizes[run])]:
         raise _not_run(rivals)
     # A size with a failed training is no rival, and is named.
-    trouble = {run: trouble_of(records[run], claim.protocol) for run in sizes if run in records}
+    trouble = {
+        run: next(iter(in_trouble(records[run], claim.protocol)), "") for run in sizes if run in records
+    }
     sound = [run for run, why in trouble.items() if not why]
     claimed = [run for run in sound if claim.claims(sizes[run])]
     others = [run for run in sound if run not in claimed]
@@ -237,7 +218,7 @@ def _best(claim: BestValue, metric: str, records: Records) -> tuple[list[str], C
     return runs, compared, [note, *notes]
 
 
-def _validated(record: Record, metric: str) -> float:
+def _validated(record: Model, metric: str) -> float:
     """A metric on validation of the snapshot that is evaluated, from the epoch with the highest rsum."""
-    rsum = read_history(record, "rsum")
-    return read_history(record, metric)[max(rsum, key=rsum.__getitem__)]
+    rsum = record.history("rsum")
+    return record.history(metric)[max(rsum, key=rsum.__getitem__)]

@@ -1,95 +1,154 @@
-"""The models of a report: metrics, history and provenance of each model."""
+"""Models that were trained or given, and evaluated: what is known of each, and which of them are compared.
+
+From `ranks.npz` and `metrics.json` to a cell or a verdict: `Model` → `pair` or `sound` → `level` or `vsepp.evaluation.intervals.effect`.
+"""
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vsepp.base.errors import VseppError, fixes, pull, snakemake
-from vsepp.base.manifest import ancestors_of, differences, parent_of, uncommitted_steps
-from vsepp.evaluation.intervals import AT_CHANCE, per_image, ranks_like_chance
+from vsepp.base.errors import VseppError
+from vsepp.base.files import read_json
+from vsepp.base.manifest import (
+    MANIFEST,
+    ancestors_of,
+    parent_of,
+    read_manifest,
+    require_input,
+    require_intact,
+    uncommitted_steps,
+)
+from vsepp.evaluation.intervals import AT_CHANCE, Level, per_image, ranks_like_chance
+from vsepp.evaluation.metric_list import AVERAGED
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.report import text
-from vsepp.report.entries import ContextSpec, TrainedSpec
-from vsepp.report.records import METRICS_FILE, Kept, read_results, study_of
 
-TEST_IMAGES = ("fold_size", "n_images", "n_captions")
-"""What scores must share to be compared."""
-TEST_SET = (*TEST_IMAGES, "similarity")
-"""What scores in one row must share."""
-_MADE = {
-    "run": ("the model behind it was trained", "model.safetensors"),
-    "evaluation": ("it was measured", METRICS_FILE),
-}
+if TYPE_CHECKING:
+    from vsepp.report.entries import ContextSpec
+
+METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
+"""Files of an evaluation and of a training."""
+TEST = ("fold_size", "n_images", "n_captions", "truth")
+"""Keys of `metrics.json` in which models that are compared must agree."""
 
 MadeBy = tuple[str, bool]
 """Commit that made a model or measured it, and whether code or parameters differed from the commit."""
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """One model of one seed, and how it ranks a test set."""
+@dataclass(frozen=True, eq=False)
+class Model:
+    """One model of one seed, and how it ranks a test set: trained here, the authors' own, or anyone's embeddings."""
 
-    kept: Kept
-    """Manifests, history and ranks."""
+    name: str
+    """Id of the run, or name of the released checkpoint; empty where neither is known."""
+    seed: int | None
+    """`None` where neither a manifest nor a folder names it."""
+    where: str
+    """The evaluation's folder, a file, or study, run and seed."""
+    evaluated: Mapping[str, Any]
+    """Manifest of its evaluation; empty where there is none."""
+    metrics: Mapping[str, dict[str, Any]]
+    """Protocol or truth → what `metrics.json` has of it."""
+    arrays: Mapping[str, np.ndarray]
+    """`<protocol>_<part>` → an array of `ranks.npz`: ranks float64, rows int64."""
+    trained: Mapping[str, Any] | None = None
+    """Manifest of its training; `None` where only the evaluation was read."""
+    history_csv: str = ""
+    """`history.csv`; empty of a model that was not trained here."""
+    run: str = ""
+    """Folder of the trained model; empty of a record."""
+    evaluation: str = ""
+    """Folder of its embeddings, ranks and metrics; empty of a record."""
+    study: str = ""
+    """Folder of the records that it is one of; empty where its results are here."""
+    pictures: str = ""
+    """Folder of small pictures of its test images; empty where its data have none."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """`image_ids`, `caption_ids` → digest of the ids of what was ranked, where they are known."""
+
+    def score(self, protocol: str, metric: str) -> float | None:
+        """A metric, recalls in per cent: as its evaluation has it, or from the ranks that were kept; errors as in `values`.
+
+        `None` where its evaluation has no such number, as correlations with ratings of scores that are no inner product.
+        """
+        found = self.tested(protocol)
+        task, _, key = metric.partition("_")
+        if (key and key in found.get(task, ())) or (not key and metric in found):
+            return float(found[task][key] if key else found[metric])
+        return float(self.values(protocol, metric).mean()) if metric in AVERAGED else None
+
+    def values(self, protocol: str, metric: str) -> np.ndarray:
+        """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
+
+        Raises
+        ------
+        VseppError
+            When it was not evaluated under the protocol, and when a metric needs ranks that were not kept.
+        """
+        fold_size = self.tested(protocol)["fold_size"]
+        try:
+            return per_image(self.ranks(protocol), self.caption_images(protocol), metric, fold_size)
+        except VseppError as error:
+            raise VseppError(f"{self.where}: {error}") from None
+
+    def tested(self, protocol: str) -> dict[str, Any]:
+        """What `metrics.json` has of a protocol or truth.
+
+        Raises
+        ------
+        VseppError
+            When it was not evaluated under the protocol.
+        """
+        if protocol not in self.metrics:
+            raise VseppError(
+                f"{self.where}: no protocol {protocol}; it has {', '.join(self.metrics)}. Evaluate the run under {protocol}"
+            )
+        return self.metrics[protocol]
+
+    def ranks(self, protocol: str) -> Ranks:
+        """Ranks of every query under a protocol or truth."""
+        if protocol not in self._ranks:
+            self._ranks[protocol] = kept_ranks(self.arrays, protocol)
+        return self._ranks[protocol]
 
     @cached_property
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """Protocol or truth → `i2t_r1` ... `t2i_meanr` (recalls in per cent), `rsum`, what `TEST_SET` names, `reranked` and `truth`, unrounded."""
-        flat: dict[str, dict[str, Any]] = {}
-        for protocol, values in self.kept.metrics.items():
-            flat[protocol] = {key: values[key] for key in (*TEST_SET, "rsum")}
-            flat[protocol]["reranked"] = values.get("reranked", 0)
-            flat[protocol]["truth"] = values.get("truth", "own captions")
-            for task in (key for key, of_task in values.items() if isinstance(of_task, dict)):
-                flat[protocol] |= {f"{task}_{metric}": value for metric, value in values[task].items()}
-        return flat
+    def _ranks(self) -> dict[str, Ranks]:
+        return {}
 
-    @cached_property
-    def at_chance(self) -> list[str]:
-        """Protocols under which no test tells its ranking of the test set from chance."""
-        return [
-            protocol
-            for protocol, values in self.metrics.items()
-            if ranks_like_chance(*read_ranks(self, protocol), values["fold_size"], values["n_captions"])
-        ]
+    def caption_images(self, protocol: str) -> np.ndarray:
+        """Row of each ranked caption's image; under a truth of each caption that asks."""
+        judged = self.ranks(protocol).of("t2i").images
+        return self.arrays[f"{protocol}_caption_images"] if judged is None else judged
 
+    def history(self, metric: str) -> dict[int, float]:
+        """Epoch → a metric of training or of validation.
 
-@dataclass(frozen=True)
-class Record(Ranked):
-    """One model of a report, and what is kept of it."""
-
-    spec: TrainedSpec
-
-    @property
-    def trained(self) -> MadeBy:
-        """Commit of its training, or of the training that it starts from."""
-        run = parent_of(self.kept.evaluated, "run")
-        return str(run["commit"]), run["step"] in uncommitted_steps(self.kept.evaluated)
-
-    @property
-    def evaluated(self) -> MadeBy:
-        """Commit of its evaluation."""
-        git = self.kept.evaluated["git"]
-        return str(git["commit"]), bool(git["dirty"])
+        Raises
+        ------
+        VseppError
+            When its history has no such metric.
+        """
+        if self.epochs and metric not in self.epochs[0]:
+            raise VseppError(
+                f"{self.where}: its history has no column {metric}; it has {', '.join(self.epochs[0])}"
+            )
+        return {int(row["epoch"]): float(row[metric]) for row in self.epochs}
 
     @cached_property
     def epochs(self) -> list[dict[str, str]]:
         """Rows of its history; none of a model that was not trained here."""
-        return list(csv.DictReader(io.StringIO(self.kept.history, newline="")))
-
-    @property
-    def collapsed(self) -> bool:
-        """Whether training ended with ranks hardly above chance's on validation; see `vsepp.training.loop.is_collapsed`."""
-        return bool(self.epochs) and self.epochs[-1].get("collapsed") == "1"
+        return list(csv.DictReader(io.StringIO(self.history_csv, newline="")))
 
     def trouble(self, protocol: str | None = None) -> str:
         """Why its scores say nothing of the method: `collapsed`, `ranks like chance`, or nothing.
@@ -101,165 +160,263 @@ class Record(Ranked):
         at_chance = protocol in self.at_chance or (self.at_chance and protocol not in self.metrics)
         return AT_CHANCE if at_chance else ""
 
+    @property
+    def collapsed(self) -> bool:
+        """Whether training ended with ranks hardly above chance's on validation; see `vsepp.training.loop.is_collapsed`."""
+        return bool(self.epochs) and self.epochs[-1].get("collapsed") == "1"
 
-def by_other_code(record: Record, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
-    """Commits that made a model or measured it, as far as these folders are among those that other code made."""
-    folders = (record.spec.run, record.spec.evaluation)
-    return list(dict.fromkeys(other_code[folder] for folder in folders if folder in other_code))
+    @cached_property
+    def at_chance(self) -> list[str]:
+        """Protocols under which no test tells its ranking of the test set from chance."""
+        return [protocol for protocol in self.metrics if self._ranks_like_chance(protocol)]
 
+    def _ranks_like_chance(self, protocol: str) -> bool:
+        test = self.metrics[protocol]
+        owner = self.caption_images(protocol)
+        return ranks_like_chance(self.ranks(protocol), owner, test["fold_size"], test["n_captions"])
 
-Records = Mapping[str, Sequence[Record]]
-"""Model → a record per seed."""
+    @property
+    def trained_by(self) -> MadeBy:
+        """Commit of its training, or of the training that it starts from."""
+        run = parent_of(self.evaluated, "run")
+        return str(run["commit"]), run["step"] in uncommitted_steps(self.evaluated)
 
+    @property
+    def evaluated_by(self) -> MadeBy:
+        """Commit of its evaluation."""
+        git = self.evaluated["git"]
+        return str(git["commit"]), bool(git["dirty"])
 
-def seeds_in_trouble(records: Iterable[Record], protocol: str | None = None) -> dict[str, list[int]]:
-    """Why scores of a model say nothing of the method → the seeds with such scores; see `Record.trouble`."""
-    seeds: dict[str, list[int]] = {}
-    for record in records:
-        if trouble := record.trouble(protocol):
-            seeds.setdefault(trouble, []).append(record.spec.seed)
-    return seeds
+    @cached_property
+    def corpus(self) -> tuple[str, ...]:
+        """What tells the corpus that it ranks, by its manifest; nothing of the embeddings of others.
 
-
-def trouble_of(records: Iterable[Record], protocol: str | None = None) -> str:
-    """Why the scores of the first seed in trouble say nothing of the method; empty where all are sound."""
-    return next(iter(seeds_in_trouble(records, protocol)), "")
-
-
-def named_seeds(seeds: Sequence[int]) -> str:
-    """`seed 0`, `seeds 0 and 2`."""
-    return f"seed{'s' * (len(seeds) > 1)} {text.listing(seeds)}"
-
-
-def shared_seeds(models: Iterable[Iterable[Record]]) -> list[int]:
-    """Seeds that all models have."""
-    seeds = [{record.spec.seed for record in records} for records in models]
-    return sorted(set.intersection(*seeds)) if seeds else []
-
-
-def of_shared_seeds(models: Records) -> dict[str, Sequence[Record]]:
-    """Each model's records of the seeds that all models have; all records where there is no such seed."""
-    seeds = shared_seeds(models.values())
-    return {
-        name: [record for record in records if not seeds or record.spec.seed in seeds]
-        for name, records in models.items()
-    }
+        The first is the digest of the tables. The second joins the digests of the parameters that made the tables and, for a
+        corpus of scenes, the scenes: other libraries write equal tables with other bytes.
+        """
+        tables = self.evaluated.get("inputs", {}).get("corpus")
+        if tables is None:
+            return ()
+        parameters = parent_of(self.evaluated, "corpus").get("spec_digest")
+        scenes = {made["spec_digest"] for made in ancestors_of(self.evaluated) if made["step"] == "scenes"}
+        return (tables, " ".join([parameters, *sorted(scenes)])) if parameters else (tables,)
 
 
-def best_of(runs: Sequence[str], records: Records) -> str:
-    """The run with the highest rsum on validation, averaged over the seeds that all have; the first where none was run.
-
-    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
-    """
-    there = of_shared_seeds({run: records[run] for run in runs if run in records})
-
-    def level(run: str) -> float:
-        return float(np.mean([max(read_history(record, "rsum").values()) for record in there[run]]))
-
-    return max(there, key=level, default=runs[0]) if len(runs) > 1 else runs[0]
+Models = Mapping[str, Sequence[Model]]
+"""Name → a model per seed."""
 
 
-def read_records(models: Iterable[TrainedSpec], config: str = "") -> dict[str, list[Record]]:
-    """Read all models; models of one run become the seeds of one entry.
+def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) -> Model:
+    """Read a model from its results.
 
     Parameters
     ----------
-    models
-        What the plan says of them.
-    config
-        The option `--config` that chose the plan, for the commands that mend.
+    evaluation, run
+        Folder of the evaluation, and of the training, `None` where it does not matter.
+    trained
+        Whether it was trained here and has a history.
 
     Raises
     ------
     VseppError
-        Where a manifest or a file was changed, or where present parameters would make another model or would measure it
-        otherwise, and the command that mends it.
+        If a file was changed, or the evaluation is of another training.
     """
-    records: dict[str, list[Record]] = {}
+    from vsepp.data.arrays import read_npz
+
+    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
+    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
+    manifest, history = None, ""
+    if run and (run / MANIFEST).is_file():
+        require_input(evaluation, "run", run)
+        manifest = read_manifest(run)
+    if run and trained:
+        require_intact(run, HISTORY_FILE)
+        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
+    made_of = evaluated.get("spec", {}).get("run", {})
+    return Model(
+        name=made_of.get("id", ""),
+        seed=made_of.get("init_seed", seed_in(evaluation)),
+        where=str(evaluation),
+        evaluated=evaluated,
+        metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
+        arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
+        trained=manifest,
+        history_csv=history,
+        run=str(run or ""),
+        evaluation=str(evaluation),
+    )
+
+
+def seed_in(path: Path) -> int | None:
+    """The last seed that a path names."""
+    seeds = [part.removeprefix("seed-") for part in path.absolute().parts if part.startswith("seed-")]
+    return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
+
+
+def ids_digest(ids: np.ndarray) -> str:
+    """Digest of ids in their order, whatever type holds them."""
+    return hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
+
+
+# --- Which models count, and which are compared -----------------------------------------------------------------
+
+
+def in_trouble(models: Iterable[Model], protocol: str | None = None) -> dict[str, list[int | None]]:
+    """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
+    seeds: dict[str, list[int | None]] = {}
     for model in models:
-        if model.study:
-            kept = study_of(Path(model.study)).read(model.model, model.seed)
-        else:
-            kept = read_results(Path(model.run), Path(model.evaluation), trained=model.trained)
-        _require_present(model, kept.evaluated, config)
-        records.setdefault(model.model, []).append(Record(kept, model))
-    return records
+        if why := model.trouble(protocol):
+            seeds.setdefault(why, []).append(model.seed)
+    return seeds
 
 
-def _require_present(model: TrainedSpec, evaluated: Mapping[str, Any], config: str) -> None:
-    """Refuse a model's weights or metrics that present parameters would make otherwise."""
-    made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
-    for name, (what_happened, file) in _MADE.items():
-        for _, wanted, actual in differences(made[name], spec=model.spec_digests.get(name)).spec:
-            again = f"{getattr(model, name)}/{file}"
-            mend = snakemake(f"{model.evaluation}/{METRICS_FILE}", config, again)
-            raise VseppError(
-                f"{model.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
-                f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another "
-                f"commit can leave it.{fixes(pull(), mend)}"
-            )
+def sound(models: Sequence[Model], protocol: str | None = None) -> list[Model]:
+    """The models on which numbers rest: without the seeds that collapsed or rank like chance; all where no seed is sound."""
+    return [model for model in models if not model.trouble(protocol)] or list(models)
 
 
-def _manifests(records: Iterable[Record], training: bool) -> list[Mapping[str, Any]]:
-    """The manifest of each model's metrics, or of its history."""
-    manifests = (record.kept.trained if training else record.kept.evaluated for record in records)
-    return [manifest for manifest in manifests if manifest is not None]
+def trouble_of(models: Sequence[Model], protocol: str | None = None) -> str:
+    """Why the numbers of some seeds say nothing of the method, where no seed is sound; else empty."""
+    return "" if _some_are_sound(models, protocol) else text.listing(in_trouble(models, protocol))
 
 
-def dirty_steps(records: Iterable[Record], training: bool = False) -> tuple[str, ...]:
-    """Steps behind the metrics or the histories of models, with code or parameters that no commit holds; steps of one model in the
-    order of the work."""
-    steps = (step for manifest in _manifests(records, training) for step in uncommitted_steps(manifest))
-    return tuple(dict.fromkeys(steps))
+def left_out(models: Sequence[Model], protocol: str | None = None) -> list[str]:
+    """`seed 2 collapsed, left out`: the seeds in trouble beside sound ones."""
+    if not _some_are_sound(models, protocol):
+        return []
+    return [f"{text.seeds(seeds)} {why}, left out" for why, seeds in in_trouble(models, protocol).items()]
 
 
-def mark(records: Iterable[Record], training: bool = False) -> str:
-    """`text.MARK` at numbers of models, or at their histories, if no commit holds all code and parameters behind them."""
-    return text.MARK if dirty_steps(records, training) else ""
+def _some_are_sound(models: Iterable[Model], protocol: str | None) -> bool:
+    return any(not model.trouble(protocol) for model in models)
 
 
-def dirty_note(records: Iterable[Record], training: bool = False) -> str:
-    """What the mark of some models means; empty where they have none."""
-    steps = dirty_steps(records, training)
-    return text.dirty_note(steps) if steps else ""
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """Models that are compared, seed by seed."""
+
+    models: Models
+    """Side → its models of `seeds`, in their order; where there are none, all its sound ones; of a side in trouble, all."""
+    seeds: tuple[int | None, ...]
+    """Seeds that all sides have, sound; `None` where no side has a seed."""
+    trouble: Mapping[str, str]
+    """Side without a sound seed → why it is in no comparison."""
+    left_out: tuple[str, ...]
+    """Sentences on seeds in trouble."""
+    common: str
+    """Which seeds all sides have, where some side has others, too; else empty."""
+    doubts: tuple[str, ...]
+    """Models of which nothing tells whether they rank the same images and captions; see `require_one_test`."""
 
 
-def scores(records: Sequence[Ranked], protocol: str, same: Sequence[str] = TEST_SET) -> list[dict[str, Any]]:
-    """Metrics of several models under one protocol, comparable by the same test images; `same`: keys in which they must agree.
+def pair(sides: Models, protocol: str | None) -> Paired:
+    """The models of the seeds that all sides have, sound, measured on one test set.
+
+    Parameters
+    ----------
+    sides
+        Side → its models, a seed each. A single model without a seed stands beside each seed of the others.
+    protocol
+        Under which they are compared; `None` for curves of validation.
 
     Raises
     ------
     VseppError
-        When a model was not evaluated under the protocol, or when the models were measured on different test sets.
+        When a seed is given twice, a model was not evaluated under the protocol, or models were measured on different test sets.
     """
-    for record in records:
-        where = record.kept.where
-        if protocol not in record.metrics:
-            raise VseppError(
-                f"{where}: no protocol {protocol}; it has {', '.join(record.metrics)}. Evaluate the run under {protocol}"
-            )
-        if difference := _test_differs(records[0], record, protocol, same):
-            raise VseppError(
-                f"{where}, {protocol}: {difference} in {records[0].kept.where}; both must have the same images and the "
-                "same caption-to-image order: evaluate both again"
-            )
-    return [record.metrics[protocol] for record in records]
+    for side in sides.values():
+        require_each_seed_once(side)
+    doubts = (
+        require_one_test([model for side in sides.values() for model in side], protocol) if protocol else []
+    )
+    trouble = {name: why for name, side in sides.items() if (why := trouble_of(side, protocol))}
+    counting = {name: sound(side, protocol) for name, side in sides.items() if name not in trouble}
+    by_seed = {
+        name: {model.seed: model for model in side}
+        for name, side in counting.items()
+        if len(side) > 1 or side[0].seed is not None
+    }
+    common = set.intersection(*map(set, by_seed.values())) if by_seed else set()
+    seeds = tuple(sorted(common)) if by_seed else (None,)  # type: ignore[type-var]  # seeds of several are known
+    models = {name: counting.get(name, side) for name, side in sides.items()}
+    if seeds:
+        models |= {name: list(side) * len(seeds) for name, side in counting.items()}
+        models |= {name: [of[seed] for seed in seeds] for name, of in by_seed.items()}
+    dropped = any(len(of) > len(seeds) for of in by_seed.values())
+    return Paired(
+        models=models,
+        seeds=seeds,
+        trouble=trouble,
+        left_out=tuple(
+            f"{name}: {said}" for name, side in sides.items() for said in left_out(side, protocol)
+        ),
+        common=f"{text.seeds(seeds)}, which all have" if dropped and seeds else "",
+        doubts=tuple(doubts),
+    )
 
 
-def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[str]) -> str:
-    """How the test set of a model differs from the first model's; empty where both have the same test set."""
-    for key in (*same, "truth"):
-        expected, value = first.metrics[protocol][key], other.metrics[protocol][key]
+def require_each_seed_once(models: Sequence[Model]) -> None:
+    """Refuse a seed that is given twice, and several models without a seed.
+
+    Raises
+    ------
+    VseppError
+        Naming them.
+    """
+    seeds = [model.seed for model in models]
+    if len(seeds) > 1 and (None in seeds or len(set(seeds)) < len(seeds)):
+        places = text.listing(model.where for model in models)
+        raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
+
+
+def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
+    """Refuse models that were measured on different test sets under a protocol.
+
+    Returns
+    -------
+    list[str]
+        Where the models lie of which neither ids nor a corpus tell whether they rank the same images and captions.
+
+    Raises
+    ------
+    VseppError
+        When a model was not evaluated under the protocol, and naming two that differ, and in what.
+    """
+    each = list({model.where: model for model in models}.values())
+    told = set[str]()
+    for model in each:
+        _refuse_difference(each[0], model, protocol, _shape_differs(each[0], model, protocol))
+    for one, other in combinations(each, 2):
+        shared = one.ids.keys() & other.ids.keys()
+        if differ := sorted(kind for kind in shared if one.ids[kind] != other.ids[kind]):
+            _refuse_difference(one, other, protocol, f"{' and '.join(differ)} are others than those")
+        if one.corpus and other.corpus and not shared and set(one.corpus).isdisjoint(other.corpus):
+            corpora = [model.corpus[0][:12] for model in (other, one)]
+            said = "images and captions come from corpus {}, but from corpus {}".format(*corpora)
+            _refuse_difference(one, other, protocol, said)
+        if shared or (one.corpus and other.corpus):
+            told |= {one.where, other.where}
+    return [] if len(each) < 2 else [model.where for model in each if model.where not in told]
+
+
+def _refuse_difference(one: Model, other: Model, protocol: str, difference: str) -> None:
+    if difference:
+        raise VseppError(
+            f"{other.where}, {protocol}: {difference} in {one.where}; both must have the same images and the "
+            "same caption-to-image order: evaluate both again"
+        )
+
+
+def _shape_differs(first: Model, other: Model, protocol: str) -> str:
+    """How the folds or the captions' images of a test set differ from the first one's; empty where they do not."""
+    tests = first.tested(protocol), other.tested(protocol)
+    for key in TEST:
+        expected, value = (test.get(key, "own captions") for test in tests)
         if value != expected:
             return f"{key} is {value}, but {expected}"
-    corpora = [_corpus_digests(model.kept.evaluated) for model in (first, other)]
-    if all(corpora) and set(corpora[0]).isdisjoint(corpora[1]):
-        return (
-            f"images and captions come from corpus {corpora[1][0][:12]}, but from corpus {corpora[0][0][:12]}"
-        )
-    if "truth" in first.kept.metrics[protocol]:  # the truth's digest names the gallery, too
+    if "truth" in tests[0]:  # the truth's digest names the gallery, too
         return ""
-    owners = [model.kept.arrays[f"{protocol}_caption_images"] for model in (first, other)]
+    owners = [model.arrays[f"{protocol}_caption_images"] for model in (first, other)]
     differs = np.flatnonzero(owners[0] != owners[1])
     if differs.size:
         row = differs[0]
@@ -267,63 +424,53 @@ def _test_differs(first: Ranked, other: Ranked, protocol: str, same: Sequence[st
     return ""
 
 
-def _corpus_digests(evaluated: Mapping[str, Any]) -> list[str]:
-    """Digests of the corpus behind an evaluation, by its manifest; none for the embeddings of others.
+def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
+    """A metric of the models of one side; `None` without models, and where a model has no such number."""
+    by_seed = [model.score(protocol, metric) for model in models]
+    if not by_seed or None in by_seed:
+        return None
 
-    The first is the digest of the tables. The second joins the digests of the parameters that made the tables and, for a corpus of
-    scenes, the scenes: other libraries write equal tables with other bytes.
+    def values() -> np.ndarray:
+        return np.mean([model.values(protocol, metric) for model in models], axis=0)
+
+    return Level(tuple(map(float, by_seed)), values if metric in AVERAGED else None)  # type: ignore[arg-type]
+
+
+def best_of(runs: Sequence[str], models: Models) -> str:
+    """The run with the highest rsum on validation, averaged over the seeds that all have; the first where none was run.
+
+    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
     """
-    tables = evaluated.get("inputs", {}).get("corpus")
-    if tables is None:
-        return []
-    parameters = parent_of(evaluated, "corpus").get("spec_digest")
-    scenes = {made["spec_digest"] for made in ancestors_of(evaluated) if made["step"] == "scenes"}
-    return [tables, " ".join([parameters, *sorted(scenes)])] if parameters else [tables]
+    there = {run: models[run] for run in runs if run in models}
+    seeds = set.intersection(*({model.seed for model in side} for side in there.values())) if there else set()
+
+    def mean(run: str) -> float:
+        counting = [model for model in there[run] if not seeds or model.seed in seeds]
+        return float(np.mean([max(model.history("rsum").values()) for model in counting]))
+
+    return max(there, key=mean, default=runs[0]) if len(runs) > 1 else runs[0]
 
 
-def score(record: Record, protocol: str, metric: str) -> float:
-    """A metric of a model under a protocol: as its evaluation has it, or from the ranks that were kept; errors as in
-    `image_values`."""
-    metrics = record.metrics[protocol]
-    return metrics[metric] if metric in metrics else float(image_values(record, protocol, metric).mean())
+# --- What made them ---------------------------------------------------------------------------------------------
 
 
-def image_values(record: Ranked, protocol: str, metric: str) -> np.ndarray:
-    """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
-
-    Raises
-    ------
-    VseppError
-        When the run was not evaluated under the protocol, and when a metric needs ranks that were not kept.
-    """
-    (metrics,) = scores([record], protocol)
-    try:
-        return per_image(*read_ranks(record, protocol), metric, metrics["fold_size"])
-    except VseppError as error:
-        raise VseppError(f"{record.kept.where}: {error}") from None
+def dirty_steps(models: Iterable[Model], training: bool = False) -> tuple[str, ...]:
+    """Steps behind the metrics or the histories of models, with code or parameters that no commit holds; steps of one model in the
+    order of the work."""
+    manifests = (model.trained if training else model.evaluated for model in models)
+    steps = (step for manifest in manifests if manifest is not None for step in uncommitted_steps(manifest))
+    return tuple(dict.fromkeys(steps))
 
 
-def read_ranks(record: Ranked, protocol: str) -> tuple[Ranks, np.ndarray]:
-    """Ranks under a protocol, and the row of each ranked caption's image."""
-    ranks = kept_ranks(record.kept.arrays, protocol)
-    if (judged := ranks.of("t2i").images) is not None:
-        return ranks, judged
-    return ranks, record.kept.arrays[f"{protocol}_caption_images"]
+def mark(models: Iterable[Model], training: bool = False) -> str:
+    """`text.MARK` at numbers of models, or at their histories, if no commit holds all code and parameters behind them."""
+    return text.MARK if dirty_steps(models, training) else ""
 
 
-def read_history(record: Record, metric: str) -> dict[int, float]:
-    """Epoch → a validation metric of a trained model.
-
-    Raises
-    ------
-    VseppError
-        When its history has no such metric.
-    """
-    if record.epochs and metric not in record.epochs[0]:
-        raise VseppError(
-            f"{record.kept.where}: its history has no column {metric}; it has {', '.join(record.epochs[0])}"
-        )
-    return {int(row["epoch"]): float(row[metric]) for row in record.epochs}
+def by_other_code(model: Model, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
+    """Commits that made a model or measured it, as far as these folders are among those that other code made."""
+    folders = (model.run, model.evaluation)
+    return list(dict.fromkeys(other_code[folder] for folder in folders if folder in other_code))
 
 
 def config_of(context: ContextSpec) -> str:
@@ -331,13 +478,13 @@ def config_of(context: ContextSpec) -> str:
     return f"--config {f'preset={context.preset} {context.settings}'.strip()}"
 
 
-def command(model: TrainedSpec, context: ContextSpec) -> str:
+def command(model: Model, context: ContextSpec) -> str:
     """Command that makes one model and its scores, alone; of a record all its seeds, which it drops first."""
     config = config_of(context)
     if model.study:
-        only = quote(f'only=["{model.model}"]')
+        only = quote(f'only=["{model.name}"]')
         return (
-            f"vsepp record --drop {quote(model.model)} {config} && "
+            f"vsepp record --drop {quote(model.name)} {config} && "
             f"snakemake --cores all reproduce_tables {config} {only}"
         )
     return f"snakemake --cores all {config} -- {quote(f'{model.evaluation}/{METRICS_FILE}')}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
@@ -22,9 +22,10 @@ from vsepp.report.entries import ReportSpec
 from vsepp.report.expected import counted, read_expected, states_of
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.measured import judge
-from vsepp.report.models import MadeBy, Record, Records, command, config_of, read_records
+from vsepp.report.models import MadeBy, Model, Models, command, config_of, level, sound
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
+from vsepp.report.records import read_models
 from vsepp.report.run_page import run_page
 from vsepp.report.tables import build_table, flat_rows, page_layout, tex_layout
 
@@ -68,7 +69,7 @@ def write_report(
         (folder / part).mkdir(parents=True, exist_ok=True)
     published = read_published(Path(spec.published))
     config = config_of(context)
-    records = read_records(spec.models, config)
+    records = read_models(spec.models, config)
     verdicts = judge(spec.claims, spec, records, published)
     tables = [build_table(name, table, spec, published, records) for name, table in spec.tables]
     states = states_of(read_expected(Path(spec.expected)), records) if spec.expected else ()
@@ -84,7 +85,7 @@ def write_report(
         "git": git_state(),
         "signs": SIGNS,
         "outcomes": OUTCOMES,
-        "commands": {model: command(seeds[0].spec, context) for model, seeds in records.items()},
+        "commands": {model: command(seeds[0], context) for model, seeds in records.items()},
     }
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
@@ -159,10 +160,10 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
     write_text(file, csv_text(list(rows[0]) if rows else ["claim"], rows))
 
 
-def _write_exports(records: Records, folder: Path) -> None:
+def _write_exports(records: Models, folder: Path) -> None:
     """Write `metrics.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
 
-    The metrics are `<model>: <protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the seeds;
+    The metrics are `<model>: <protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the sound seeds;
     with several seeds the sample standard deviation of rsum is `rsum_sd`.
     """
     exported = {
@@ -172,14 +173,15 @@ def _write_exports(records: Records, folder: Path) -> None:
     write_text(folder / "metrics.json", json.dumps(exported, indent=1) + "\n")
     for model, seeds in records.items():
         for record in seeds:
-            if record.spec.trained:
-                write_text(folder / "curves" / f"{model}-seed-{record.spec.seed}.csv", record.kept.history)
+            if record.history_csv:
+                write_text(folder / "curves" / f"{model}-seed-{record.seed}.csv", record.history_csv)
 
 
-def _exported(seeds: Sequence[Record], protocol: str) -> dict[str, float]:
-    metrics = [record.metrics[protocol] for record in seeds]
-    values = {name: mean(one[name] for one in metrics) for name in _EXPORTED}
-    return values if len(seeds) == 1 else {**values, "rsum_sd": stdev(one["rsum"] for one in metrics)}
+def _exported(seeds: Sequence[Model], protocol: str) -> dict[str, float]:
+    found = {name: level(sound(seeds, protocol), protocol, name) for name in _EXPORTED}
+    values = {name: mean(of.by_seed) for name, of in found.items() if of}
+    rsum = found["rsum"]
+    return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 
 
 def write_entry(reports: Path) -> None:

@@ -19,7 +19,7 @@ from vsepp.evaluation.intervals import Interval
 from vsepp.report import TEMPLATES, text
 from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.figures import AnyFigure, FigureOfLosses, FigureOfRuns
-from vsepp.report.models import Records, dirty_note, mark
+from vsepp.report.models import Models, dirty_steps, mark
 from vsepp.report.published import Published
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Material:
     """What a figure is drawn from."""
 
     report: ReportSpec
-    records: Records
+    records: Models
     published: Published
     folder: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
@@ -60,7 +60,7 @@ class Material:
         """What all captions of the report share."""
         return self.report.context
 
-    def shown(self, runs: Sequence[str]) -> Records:
+    def shown(self, runs: Sequence[str]) -> Models:
         """Records of runs, without the runs that were not run."""
         return {run: self.records[run] for run in runs if run in self.records}
 
@@ -97,7 +97,7 @@ class Drawn:
 
 
 def write_figure(
-    name: str, spec: AnyFigure, report: ReportSpec, records: Records, folder: Path, published: Published
+    name: str, spec: AnyFigure, report: ReportSpec, records: Models, folder: Path, published: Published
 ) -> Drawn:
     """Draw an entry as PNG, SVG and PDF. Equal inputs give equal bytes.
 
@@ -170,15 +170,15 @@ def write(
     return Drawn(name, title, " ".join(filter(None, [caption, *said.caption])), alt, folder, runs)
 
 
-def _about_runs(runs: Sequence[str], shown: Records, training: bool) -> list[str]:
+def _about_runs(runs: Sequence[str], shown: Models, training: bool) -> list[str]:
     """Sentences on missing runs, and on runs that are marked as made with uncommitted changes."""
     sentences = []
     if missing := [run for run in runs if run not in shown]:
         named = text.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
         sentences.append(f"Not run: {named}.")
-    if note := dirty_note([record for seeds in shown.values() for record in seeds], training):
+    if steps := dirty_steps([record for seeds in shown.values() for record in seeds], training):
         marked = [run for run, seeds in shown.items() if mark(seeds, training)]
-        sentences.append(f"{text.MARK} {text.listing(marked)}: {note}")
+        sentences.append(f"{text.MARK} {text.listing(marked)}: {text.dirty_note(steps)}")
     return sentences
 
 
@@ -288,7 +288,7 @@ def metric_text(metric: str) -> str:
     return f"{text.task(metric)} {text.metric_name(metric)}".lstrip()
 
 
-def seeds_text(shown: Records) -> str:
+def seeds_text(shown: Models) -> str:
     """Number of seeds behind the means; runs may have different numbers of seeds."""
     numbers = sorted({len(records) for records in shown.values()})
     return "One seed" if numbers == [1] else f"Mean over {text.listing(numbers)} seeds"

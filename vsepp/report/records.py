@@ -1,4 +1,4 @@
-"""Records of finished models, kept where everybody can read them: manifests, metrics, histories and ranks, not weights.
+"""Records of finished trainings, kept where everybody can read them: manifests, metrics, histories and ranks, not weights.
 
 A study is a folder of four files, small enough to be committed:
 
@@ -16,38 +16,41 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.base.errors import VseppError, as_started
-from vsepp.base.files import csv_text, read_json, reading, value_digest, write_arrays, write_text
-from vsepp.base.manifest import (
-    MANIFEST,
-    SEAL,
-    differences,
-    is_intact,
-    read_manifest,
-    require_input,
-    require_intact,
-)
+from vsepp.base.errors import VseppError, as_started, fixes, pull, snakemake
+from vsepp.base.files import csv_text, reading, value_digest, write_arrays, write_text
+from vsepp.base.manifest import SEAL, differences, is_intact, parent_of
 from vsepp.base.spec import EvaluationSpec, seeded, to_dict
+from vsepp.report.models import (
+    HISTORY_FILE,
+    METRICS_FILE,
+    RANKS_FILE,
+    Model,
+    read_results,
+    require_each_seed_once,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
-"""Files of an evaluation and of a training."""
+    from vsepp.report.entries import TrainedSpec
+
 RUNS_FILE, MANIFESTS_FILE = "runs.jsonl", "manifests.jsonl"
 FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
 """Files of a study."""
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
+_MADE = {
+    "run": ("the model behind it was trained", "model.safetensors"),
+    "evaluation": ("it was measured", METRICS_FILE),
+}
 _SHARED = ("caption_rows", "_images", "_starts")
 """Name endings of the arrays of ranks that all models of one test set share."""
 
@@ -55,58 +58,48 @@ Name = tuple[str, int]
 """Run and seed."""
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
-    """Record of one trained and evaluated model, without its weights."""
-
-    where: str
-    """The evaluation's folder, or study, run and seed."""
-    evaluated: Mapping[str, Any]
-    """Manifest of its evaluation."""
-    trained: Mapping[str, Any] | None
-    """Manifest of its training; `None` where only the evaluation was read."""
-    metrics: Mapping[str, dict[str, Any]]
-    """Protocol → scores, as `metrics.json` has them."""
-    history: str
-    """`history.csv`; empty for a model that was not trained here."""
-    arrays: Mapping[str, np.ndarray]
-    """`<protocol>_<part>` → ranks float64, rows int64."""
-
-
-def read_results(run: Path | None, evaluation: Path, *, trained: bool) -> Kept:
-    """Read a model's record from its results.
+def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, list[Model]]:
+    """Read models from their results or records; models of one run become the seeds of one entry.
 
     Parameters
     ----------
-    run, evaluation
-        Folder of the training, `None` where it does not matter, and folder of the evaluation.
-    trained
-        Whether it was trained here and has a history.
+    specs
+        What the plan says of them.
+    config
+        The option `--config` that chose the plan, for the commands that mend.
 
     Raises
     ------
     VseppError
-        If a file was changed, or the evaluation is of another training.
+        Where a manifest or a file was changed, a seed is named twice, or present parameters would make another model or would
+        measure it otherwise, and the command that mends it.
     """
-    from vsepp.data.arrays import read_npz
+    models: dict[str, list[Model]] = {}
+    for spec in specs:
+        if spec.study:
+            model = study_of(Path(spec.study)).read(spec.model, spec.seed)
+        else:
+            model = read_results(Path(spec.evaluation), Path(spec.run), trained=spec.trained)
+        _require_present(spec, model.evaluated, config)
+        model = replace(model, name=spec.model, seed=spec.seed, pictures=spec.pictures)
+        models.setdefault(spec.model, []).append(model)
+    for seeds in models.values():
+        require_each_seed_once(seeds)
+    return models
 
-    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
-    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
-    manifest, history = None, ""
-    if run and (run / MANIFEST).is_file():
-        require_input(evaluation, "run", run)
-        manifest = read_manifest(run)
-    if run and trained:
-        require_intact(run, HISTORY_FILE)
-        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
-    return Kept(
-        where=str(evaluation),
-        evaluated=evaluated,
-        trained=manifest,
-        metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
-        history=history,
-        arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
-    )
+
+def _require_present(spec: TrainedSpec, evaluated: Mapping[str, Any], config: str) -> None:
+    """Refuse a model's weights or metrics that present parameters would make otherwise."""
+    made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
+    for name, (what_happened, file) in _MADE.items():
+        for _, wanted, actual in differences(made[name], spec=spec.spec_digests.get(name)).spec:
+            again = f"{getattr(spec, name)}/{file}"
+            mend = snakemake(f"{spec.evaluation}/{METRICS_FILE}", config, again)
+            raise VseppError(
+                f"{spec.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
+                f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another "
+                f"commit can leave it.{fixes(pull(), mend)}"
+            )
 
 
 def is_of(evaluated: Mapping[str, Any], spec: EvaluationSpec) -> bool:
@@ -154,7 +147,7 @@ class Study:
         with self._reading(run, spec.run.init_seed):
             return is_of(self._manifest(line, "evaluated"), spec)
 
-    def read(self, run: str, seed: int) -> Kept:
+    def read(self, run: str, seed: int) -> Model:
         """A model's record.
 
         Raises
@@ -179,9 +172,10 @@ class Study:
         }
         if changed := [file for file, same in as_kept.items() if not same]:
             raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
-        return Kept(where, evaluated, trained, line["metrics"], history, arrays)
+        metrics, study = line["metrics"], str(self.folder)
+        return Model(run, seed, where, evaluated, metrics, arrays, trained, history, study=study)
 
-    def read_all(self) -> dict[Name, Kept]:
+    def read_all(self) -> dict[Name, Model]:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
@@ -258,7 +252,7 @@ def _array_digest(array: np.ndarray) -> str:
     return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
 
 
-def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
+def write_study(folder: Path, models: Mapping[Name, Model]) -> int:
     """Write a study's files, and return their bytes; without models, remove them.
 
     Raises
@@ -278,24 +272,22 @@ def write_study(folder: Path, models: Mapping[Name, Kept]) -> int:
         manifests[digest] = {"digest": digest, "ancestor": ancestor}
         return digest
 
-    for (run, seed), kept in sorted(models.items()):
-        assert kept.trained
+    for (run, seed), model in sorted(models.items()):
+        assert model.trained
         shared: dict[str, str] = {}
-        line = {"run": run, "seed": seed, "metrics": kept.metrics, "captions": shared}
-        for name, values in sorted(kept.arrays.items()):
+        line = {"run": run, "seed": seed, "metrics": model.metrics, "captions": shared}
+        for name, values in sorted(model.arrays.items()):
             if name.endswith(_SHARED):
                 shared[name] = digest = _array_digest(values)[:12]
                 arrays[f"captions/{digest}"] = smallest(values)
             else:
                 arrays[f"{seeded(run, seed)}/{name}"] = smallest(values * 2)
-        line["ranks"] = _ranks_digest(kept.arrays)
-        for key, manifest in (("trained", kept.trained), ("evaluated", kept.evaluated)):
+        line["ranks"] = _ranks_digest(model.arrays)
+        for key, manifest in (("trained", model.trained), ("evaluated", model.evaluated)):
             line[key] = manifest[SEAL]
             manifests[manifest[SEAL]] = {**manifest, "ancestors": _each(manifest["ancestors"], keep)}
         runs.append(line)
-        rows += [
-            {"run": run, "seed": seed, **row} for row in csv.DictReader(io.StringIO(kept.history, newline=""))
-        ]
+        rows += [{"run": run, "seed": seed, **row} for row in model.epochs]
     folder.mkdir(parents=True, exist_ok=True)
     write_arrays(folder / RANKS_FILE, compressed=True, **arrays)
     write_text(folder / HISTORY_FILE, csv_text(list(dict.fromkeys(key for row in rows for key in row)), rows))

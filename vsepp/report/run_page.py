@@ -14,29 +14,17 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from vsepp.base.manifest import ancestors_of
-from vsepp.evaluation.intervals import image_interval
 from vsepp.evaluation.metric_list import COMPARED
 from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.claims import Verdict, of_the_paper
-from vsepp.report.models import (
-    MadeBy,
-    Record,
-    by_other_code,
-    dirty_note,
-    image_values,
-    read_history,
-    read_ranks,
-    trouble_of,
-)
+from vsepp.report.models import MadeBy, Model, by_other_code, dirty_steps, left_out, level, sound, trouble_of
 from vsepp.report.plots import STYLE, looks, themed
 from vsepp.report.tables import Table
 from vsepp.report.text import DIRECTIONS
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
-_RESAMPLES = 1999
-"""Resamples of a recall: fewer than of a claim, since nothing is judged by it."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,7 @@ class Item:
 
 def run_page(
     model: str,
-    records: Sequence[Record],
+    records: Sequence[Model],
     verdicts: Sequence[Verdict],
     tables: Sequence[Table],
     other_code: Mapping[str, MadeBy],
@@ -72,7 +60,7 @@ def run_page(
         Folder of a training or an evaluation that other code than the present one made → who made it.
     """
     first = records[0]
-    manifest, trained = first.kept.evaluated, first.spec.trained
+    manifest, trained = first.evaluated, bool(first.history_csv)
     rows = (row for table in tables for row in table.rows)
     about = [verdict for verdict in verdicts if model in verdict.spec.named]
     made_by = dict.fromkeys(maker for record in records for maker in by_other_code(record, other_code))
@@ -87,15 +75,18 @@ def run_page(
         "chance": {protocol: 100 / scores["fold_size"] for protocol, scores in first.metrics.items()},
         "reranked": {protocol: text.reranked(scores) for protocol, scores in first.metrics.items()},
         "trouble": trouble_of(records),
+        "left_out": left_out(records),
         "claims": of_the_paper(about),
         "rows": list(dict.fromkeys(row.id for row in rows if model in row.models)),
-        "seconds": [np.median([*read_history(record, "seconds").values()]) for record in records if trained],
+        "seconds": [np.median([*record.history("seconds").values()]) for record in records if trained],
         # What the first seed was made from.
         "ancestors": ancestors_of(manifest),
-        "marks": [note for note in (dirty_note(records), text.other_code_note(made_by)) if note],
+        "marks": [
+            note for note in (text.dirty_note(dirty_steps(records)), text.other_code_note(made_by)) if note
+        ],
         "curves": curves,
         "ranks": ranks,
-        "queries": _queries(first) if first.spec.pictures else {},
+        "queries": _queries(first) if first.pictures else {},
     }
 
 
@@ -108,43 +99,38 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, text.listing(value) if isinstance(value, list) else str(value)
 
 
-def _recalls(records: Sequence[Record], protocol: str) -> Iterator[dict[str, Any]]:
+def _recalls(records: Sequence[Model], protocol: str) -> Iterator[dict[str, Any]]:
     for metric in COMPARED:
-        values = [image_values(record, protocol, metric) for record in records]
-        over_images = np.mean(values, axis=0)
-        yield {
-            "metric": metric,
-            "value": float(over_images.mean()),
-            "interval": image_interval(over_images, _RESAMPLES),
-            "by_seed": [float(value.mean()) for value in values],
-        }
+        if of := level(sound(records, protocol), protocol, metric):
+            by_seed = [record.score(protocol, metric) for record in records]
+            yield {"metric": metric, "value": of.mean, "interval": of.images, "by_seed": by_seed}
 
 
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _curves(records: Sequence[Record]) -> Markup:
+def _curves(records: Sequence[Model]) -> Markup:
     """Loss, and R@1 of both directions on validation, a line per seed."""
     figure = Figure(figsize=(8.4, 2.9))
     figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
     losses, recalls = figure.subplots(1, 2)
     for record in records:
-        loss = read_history(record, "loss")
+        loss = record.history("loss")
         losses.plot(list(loss), list(loss.values()), color="C2")
         for look, (direction, title) in zip(looks(), DIRECTIONS.items(), strict=False):
-            line = read_history(record, f"{direction}_r1")
+            line = record.history(f"{direction}_r1")
             label = title if record is records[0] else None
             every = max(1, len(line) // 10)
             recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
     losses.set(xlabel="Epoch", ylabel="Training loss per query")
     recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
     recalls.legend()
-    last = [f"{list(read_history(record, 'rsum').values())[-1]:.1f}" for record in records]
+    last = [f"{list(record.history('rsum').values())[-1]:.1f}" for record in records]
     alt = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {text.listing(last)}."
     return _inline(figure, "curves", "Learning curves", alt)
 
 
-def _rank_figure(records: Sequence[Record]) -> Markup:
+def _rank_figure(records: Sequence[Model]) -> Markup:
     """The share of queries with the right item among the first k, over k."""
     figure = Figure(figsize=(5.6, 2.9))
     figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
@@ -152,7 +138,7 @@ def _rank_figure(records: Sequence[Record]) -> Markup:
     axis, halves = figure.subplots(), []
     ks = np.unique(np.geomspace(1, metrics["fold_size"], 60).astype(int))
     for colour, dashes, (direction, title) in zip(("C0", "C1"), ("-", "--"), DIRECTIONS.items(), strict=True):
-        ranks = np.concatenate([getattr(read_ranks(record, protocol)[0], direction) for record in records])
+        ranks = np.concatenate([getattr(record.ranks(protocol), direction) for record in records])
         shares = [100 * np.mean(ranks < k) for k in ks]
         axis.plot(ks, shares, color=colour, linestyle=dashes, label=title)
         halves.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
@@ -174,14 +160,14 @@ def _inline(figure: Figure, name: str, title: str, alt: str) -> Markup:
 # --- Queries -----------------------------------------------------------------------------------------------------
 
 
-def _queries(record: Record) -> dict[str, list[dict[str, Any]]]:
+def _queries(record: Model) -> dict[str, list[dict[str, Any]]]:
     """Queries of the first fold: the first queries that find the right item at once, and the queries that find it last.
 
     Each has its `item`, what the model puts first (`found`), and the `rank` of the right item, from 1.
     """
     answers = Answers(record)
     protocol, metrics = next(iter(record.metrics.items()))
-    ranks, owner = read_ranks(record, protocol)
+    ranks, owner = record.ranks(protocol), record.caption_images(protocol)
     fold, texts = slice(0, metrics["fold_size"]), answers.pictures.texts
 
     def picture(row: int, right: bool = False) -> Item:

@@ -13,7 +13,7 @@ from vsepp.base.errors import as_started
 from vsepp.report import text
 from vsepp.report.claims import OUTCOMES, Verdict, counts, of_the_paper
 from vsepp.report.entries import ContextSpec
-from vsepp.report.models import MadeBy, Records, by_other_code, named_seeds, seeds_in_trouble
+from vsepp.report.models import MadeBy, Models, by_other_code, in_trouble
 from vsepp.report.tables import Table
 
 
@@ -65,19 +65,19 @@ def compared(comparisons: Sequence[Verdict]) -> str:
     return f"{len(judged)} comparisons of our own: {_counted(judged)}{f'; {left} more were not run' if left else ''}."
 
 
-def troubles(records: Records) -> list[str]:
+def troubles(records: Models) -> list[str]:
     """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
     return [
-        f"{model} ({why}: {named_seeds(seeds)})"
+        f"{model} ({why}: {text.seeds(seeds)})"
         for model, of_model in records.items()
-        for why, seeds in seeds_in_trouble(of_model).items()
+        for why, seeds in in_trouble(of_model).items()
     ]
 
 
 def headline(
     tables: Sequence[Table],
     verdicts: Sequence[Verdict],
-    records: Records,
+    records: Models,
     scores: str,
     context: ContextSpec,
     page: Path,
@@ -91,7 +91,7 @@ def headline(
     """
     lines = [
         context.title,
-        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, {named_seeds(context.seeds)}",
+        f"preset {context.preset}, variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}",
     ]
     for what, some in zip(("claims", "comparisons of our own"), of_the_paper(verdicts), strict=True):
         if some:
@@ -116,21 +116,21 @@ def headline(
     return "\n".join(lines)
 
 
-def _to_search(records: Records) -> str:
+def _to_search(records: Models) -> str:
     """Folder of the sound model with the highest rsum, among trained models with pictures of their test images, or nothing."""
     there = [
         one
         for seeds in records.values()
         for one in seeds
-        if one.spec.trained and one.spec.pictures and not one.trouble()
+        if one.history_csv and one.pictures and not one.trouble()
     ]
     best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
-    return best.spec.run if best else ""
+    return best.run if best else ""
 
 
 def provenance(
     context: ContextSpec,
-    records: Records,
+    records: Models,
     scores: str,
     git: Mapping[str, Any],
     other_code: Mapping[str, MadeBy],
@@ -153,7 +153,7 @@ def provenance(
     roles = [role for role in context.paper_titles if role in context.titles]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
     swaps = context.swaps(roles)
-    trained = [record for seeds in records.values() for record in seeds if record.spec.trained]
+    trained = [record for seeds in records.values() for record in seeds if record.history_csv]
     others = [
         maker for seeds in records.values() for one in seeds for maker in by_other_code(one, other_code)
     ]
@@ -164,8 +164,8 @@ def provenance(
         ("Data and encoders", "; ".join(swaps + ([text.listing(same)] if same else []))),
         ("Seeds" if len(context.seeds) != 1 else "Seed", text.listing(context.seeds)),
         ("Fold of 1K and 5×1K", f"{text.count(context.fold_size)} images"),
-        ("Trained by", _by_commit(record.trained for record in trained)),
-        ("Evaluated by", _by_commit(record.evaluated for record in trained)),
+        ("Trained by", _by_commit(record.trained_by for record in trained)),
+        ("Evaluated by", _by_commit(record.evaluated_by for record in trained)),
         ("Made by other code", _by_commit(others) if others else ""),
         ("Scores", scores),
         ("Page written by", text.commit(git["commit"], git["dirty"])),

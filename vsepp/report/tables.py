@@ -7,21 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.metrics import FOLDS
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec, Feed, ReportSpec
 from vsepp.report.models import (
-    Record,
-    Records,
+    Model,
+    Models,
     best_of,
-    dirty_note,
     dirty_steps,
+    left_out,
+    level,
     mark,
-    score,
-    scores,
+    require_one_test,
+    sound,
     trouble_of,
 )
 from vsepp.report.published import Published
@@ -68,9 +67,9 @@ class Row:
     """Source → metric → number. Sources: `ours`; `paper`; `released`, the authors' own checkpoint evaluated here."""
     mark: str
     """Letter of the note on the row."""
-    ours: Sequence[Record]
+    ours: Sequence[Model]
     """Records that our numbers are means over; none where the row was not run, or is quoted."""
-    released: Sequence[Record]
+    released: Sequence[Model]
     """The authors' own checkpoint, where it was evaluated."""
     made: str
     """Encoder and test images of our numbers, and the training commits of kept records."""
@@ -92,7 +91,7 @@ class Row:
     @property
     def models(self) -> set[str]:
         """Models whose numbers it shows."""
-        return {record.spec.model for record in (*self.ours, *self.released)}
+        return {record.name for record in (*self.ours, *self.released)}
 
     @property
     def sign(self) -> str:
@@ -153,7 +152,7 @@ class Table:
 
 
 def build_table(
-    name: str, spec: entries.Table, report: ReportSpec, published: Published, records: Records
+    name: str, spec: entries.Table, report: ReportSpec, published: Published, records: Models
 ) -> Table:
     """Put the paper's numbers and ours beside each other.
 
@@ -180,7 +179,7 @@ def build_table(
     Raises
     ------
     VseppError
-        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in `scores`.
+        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in `require_one_test`.
     """
     notes: list[tuple[str, str]] = []
     groups = []
@@ -191,13 +190,13 @@ def build_table(
         _compare(spec, rows)
         groups.append(Group(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
-    if note := dirty_note([record for row in rows for record in (*row.ours, *row.released)]):
-        notes.append((text.MARK, note))
+    if steps := dirty_steps([record for row in rows for record in (*row.ours, *row.released)]):
+        notes.append((text.MARK, text.dirty_note(steps)))
     return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
 
 
 def _fed(
-    entry: str | entries.Row, report: ReportSpec, records: Records
+    entry: str | entries.Row, report: ReportSpec, records: Models
 ) -> tuple[str, Feed, Mapping[str, str]]:
     """Id of a row, what fills it, and what stands in the place of published.csv where no paper has the row."""
     if isinstance(entry, str):
@@ -233,7 +232,7 @@ def _row(
     entry: str | entries.Row,
     report: ReportSpec,
     published: Published,
-    records: Records,
+    records: Models,
     notes: list[tuple[str, str]],
 ) -> Row:
     """A row; its note, if it has one, is added to `notes`."""
@@ -255,13 +254,15 @@ def _row(
     letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
     if letter:
         notes.append((letter, facts["note"]))
-    ours, released = records.get(feed.run or "", []), records.get(feed.released or "", [])
+    every, released = records.get(feed.run or "", []), records.get(feed.released or "", [])
     protocol, made = facts["protocol"], ""
-    scores([*ours, *released], protocol)  # refuses what cannot stand in one row
+    require_one_test([*every, *released], protocol)
+    ours = sound(every, protocol)
     if ours:
         made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
-        if any(record.spec.study for record in ours):  # kept records may come from any commit
+        if any(record.study for record in ours):  # kept records may come from any commit
             made += f", trained at {_commits(ours)}"
+        made = ", ".join([made, *left_out(every, protocol)])
     cells = {
         "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
         "paper": {name: _printed(facts, name, letter) for name in spec.cells},
@@ -271,12 +272,10 @@ def _row(
     return Row(row, feed.run or "", facts, cells, mark, ours, released, made, trouble)
 
 
-def _measured(records: Sequence[Record], protocol: str, name: str) -> Cell:
+def _measured(records: Sequence[Model], protocol: str, name: str) -> Cell:
     """Mean and deviation over the seeds."""
-    if not records:
-        return Cell()
-    values = [score(record, protocol, name) for record in records]
-    return Cell(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
+    of = level(records, protocol, name)
+    return Cell(of.mean, of.sd) if of else Cell()
 
 
 def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
@@ -306,11 +305,11 @@ def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
 
 
-def _commits(ours: Sequence[Record]) -> str:
-    return text.listing(sorted({text.commit(*record.trained) for record in ours}))
+def _commits(ours: Sequence[Model]) -> str:
+    return text.listing(sorted({text.commit(*record.trained_by) for record in ours}))
 
 
-def _test_images(record: Record, protocol: str) -> str:
+def _test_images(record: Model, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
     metrics = record.metrics[protocol]
     images, fold = metrics["n_images"], metrics["fold_size"]

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from vsepp.base import declared
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
+from vsepp.evaluation.intervals import p_text
 from vsepp.evaluation.metric_list import METRICS
 
 if TYPE_CHECKING:
@@ -148,10 +149,7 @@ def p_value(value: float | None) -> str:
     >>> p_value(0.00002), p_value(0.0312), p_value(0.0498), p_value(None)
     ('< .001', '.031', '.0498', '')
     """
-    if value is None:
-        return ""
-    digits = 4 if 0.0495 <= value < 0.0505 else 3  # on which side of .05 it lies
-    return "< .001" if value < 0.001 else f"{value:.{digits}f}".removeprefix("0")
+    return "" if value is None else p_text(value)
 
 
 def count(value: float) -> str:
@@ -258,11 +256,10 @@ def reranked(metrics: Mapping[str, Any]) -> str:
 
 
 def dirty_note(steps: Iterable[str]) -> str:
-    """What `MARK` means, for the steps that it stands for."""
-    return (
-        f"partly made with uncommitted changes of code or parameters ({listing(steps)}), so no commit "
-        "reproduces these numbers."
-    )
+    """What `MARK` means, for the steps that it stands for; empty without steps."""
+    if not (named := listing(steps)):
+        return ""
+    return f"partly made with uncommitted changes of code or parameters ({named}), so no commit reproduces these numbers."
 
 
 def other_code_note(makers: Iterable[tuple[str, bool]]) -> str:
@@ -285,7 +282,7 @@ def plural(number: int, noun: str) -> str:
     return f"{count(number)} {noun}{'s' * (number != 1)}"
 
 
-def seeds(numbers: Iterable[int]) -> str:
+def seeds(numbers: Iterable[Any]) -> str:
     """Seeds by their numbers, in order.
 
     >>> seeds([10, 2]), seeds([0])

@@ -1,5 +1,6 @@
 """Intervals and tests against known cases, and against data that were made up so that the truth is known."""
 
+from dataclasses import replace
 from math import comb, erfc
 
 import numpy as np
@@ -10,13 +11,16 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import (
+    Effect,
     Interval,
+    Level,
     effect,
     holm,
     image_interval,
     mcnemar,
     per_image,
     seed_interval,
+    told_together,
 )
 from vsepp.evaluation.metric_list import RECALLS
 from vsepp.evaluation.ranks import Ranks
@@ -137,11 +141,9 @@ def test_an_effect_is_the_second_less_the_first_seed_by_seed():
     assert found.value == pytest.approx(np.mean(found.by_seed))
     assert found.seeds == seed_interval(found.by_seed)
     assert found.images.low < found.value < found.images.high
-    assert found.sign == 1
     assert found.p < 0.001
     turned = effect(of, over)
     assert turned.value == pytest.approx(-found.value)
-    assert turned.sign == -1
 
 
 def test_the_bootstrap_agrees_with_the_normal_approximation():
@@ -173,15 +175,56 @@ def test_a_permutation_of_many_images_agrees_with_the_normal_approximation(image
     assert effect([first], [second]).p == pytest.approx(erfc(abs(z) / np.sqrt(2)), rel=0.3, abs=0.002)
 
 
-def test_one_seed_or_disagreeing_seeds_and_what_their_sign_is():
-    base = np.zeros(200)
-    better, worse = np.repeat([0.0, 100.0], [150, 50]), np.repeat([0.0, -100.0], [190, 10])
-    assert effect([base], [better]).seeds is None
-    assert effect([base], [better]).sign == 1
-    torn = effect([base, base], [better, worse])
-    assert torn.images.sign == 1
-    assert torn.seeds.sign == 0
-    assert torn.sign == 0, "the seeds do not agree"
+BASE, BETTER, WORSE = np.zeros(200), np.repeat([0.0, 100.0], [150, 50]), np.repeat([0.0, -100.0], [190, 10])
+NEARLY = np.repeat([0.0, 100.0], [151, 49])
+
+
+@pytest.mark.parametrize(
+    ("over", "of", "sign", "why"),
+    [
+        ([BASE, BASE], [BETTER, NEARLY], 1, ""),
+        ([BETTER, NEARLY], [BASE, BASE], -1, ""),
+        ([BASE], [BETTER], 0, "one seed"),
+        ([BASE, BASE], [BETTER, BETTER], 0, "the seeds have equal results, so they give no interval"),
+        ([BASE, BASE], [BETTER, WORSE], 0, "the interval over the seeds contains zero"),
+        (
+            [BASE, BASE],
+            [BASE, np.repeat([0.0, 100.0], [199, 1])],
+            0,
+            "the interval over the images contains zero",
+        ),
+    ],
+)
+def test_a_difference_counts_where_seeds_and_images_say_so_else_it_is_said_why(over, of, sign, why):
+    found = effect(over, of)
+    assert (found.sign, found.why) == (sign, why)
+
+
+@pytest.mark.parametrize(
+    ("p", "sign", "why"), [(0.0498, 1, ""), (0.0502, 0, "p .0502 after Holm"), (0.32, 0, "p .320 after Holm")]
+)
+def test_a_p_is_told_with_digits_that_say_on_which_side_it_lies(p, sign, why):
+    found = replace(effect([BASE, BASE], [BETTER, NEARLY]), p=p)
+    assert (found.sign, found.why) == (sign, why)
+
+
+def test_all_that_is_told_together_is_corrected_together():
+    several = [effect([BASE, BASE], [BETTER, NEARLY]), effect([BASE], [BASE])]
+    curve = Effect(1.0, (1.0, 1.0))
+    first, second, third = told_together([*several, curve])
+    assert (first.p, second.p) == tuple(holm([one.p for one in several])) and third == curve
+    assert (first.p_alone, second.p_alone) == (several[0].p, several[1].p)
+
+
+def test_a_level_has_mean_deviation_and_both_intervals():
+    values = 100.0 * (np.random.default_rng(0).random((3, 400)) < [[0.4], [0.45], [0.5]])
+    by_seed = tuple(values.mean(axis=1))
+    found = Level(by_seed, lambda: values.mean(axis=0))
+    assert (found.mean, found.sd) == pytest.approx((np.mean(by_seed), np.std(by_seed, ddof=1)))
+    assert found.images == image_interval(values.mean(axis=0)) and found.seeds == seed_interval(by_seed)
+    assert found.interval == max(found.images, found.seeds, key=lambda one: one.high - one.low)
+    alone = Level(by_seed[:1])
+    assert (alone.sd, alone.images, alone.seeds, alone.interval) == (None, None, None, None)
 
 
 def test_other_seeds_or_images_are_refused():

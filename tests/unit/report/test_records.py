@@ -12,14 +12,15 @@ from reported import Models
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.ranks import Ranks
-from vsepp.report.records import FILES, Study, read_results, write_study
+from vsepp.report.models import read_results
+from vsepp.report.records import FILES, Study, write_study
 
-KEPT = ("evaluated", "trained", "metrics", "history")
+KEPT = ("name", "seed", "evaluated", "trained", "metrics", "history_csv")
 
 
 def kept(models):
     return {
-        (spec.model, spec.seed): read_results(Path(spec.run), Path(spec.evaluation), trained=spec.trained)
+        (spec.model, spec.seed): read_results(Path(spec.evaluation), Path(spec.run), trained=spec.trained)
         for spec in models.all
     }
 

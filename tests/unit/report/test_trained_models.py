@@ -11,8 +11,9 @@ from plans import PARAMS
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.base.errors import VseppError
-from vsepp.report.models import dirty_steps, read_history, read_records, scores
+from vsepp.report.models import dirty_steps, require_one_test
 from vsepp.report.published import read_published
+from vsepp.report.records import read_models
 
 PAPERS = Path(__file__).resolve().parents[4] / "shared" / "paper"
 SOURCE, GOALS = PAPERS / "vsepp_tables.csv", PAPERS / "goal_recall_at_1.csv"
@@ -28,11 +29,9 @@ def test_seeds_of_a_model_are_read_unrounded_into_one_entry(models):
     models.add("other")
     records = models.records
     assert [(name, len(seeds)) for name, seeds in records.items()] == [("run", 2), ("other", 1)]
-    found = scores(records["run"], "5x1K")
-    assert [values["i2t_r1"] for values in found] == [50.25, 51.0]
-    assert [values["t2i_medr"] for values in found] == [3, 3]
-    assert found[1]["rsum"] == 51.0 + sum(I2T[1:3]) + sum(T2I[:3])
-    assert scores([], "1K") == []
+    assert [model.score("5x1K", "i2t_r1") for model in records["run"]] == [50.25, 51.0]
+    assert [model.score("5x1K", "t2i_medr") for model in records["run"]] == [3, 3]
+    assert records["run"][1].score("5x1K", "rsum") == 51.0 + sum(I2T[1:3]) + sum(T2I[:3])
 
 
 @pytest.mark.parametrize(
@@ -41,7 +40,7 @@ def test_seeds_of_a_model_are_read_unrounded_into_one_entry(models):
 def test_what_would_come_out_otherwise_now_is_refused_with_what_mends_it(models, part, what):
     spec = models.add("run")
     with pytest.raises(VseppError) as error:
-        read_records([replace(spec, spec_digests={**spec.spec_digests, part: "now"})])
+        read_models([replace(spec, spec_digests={**spec.spec_digests, part: "now"})])
     text = str(error.value)
     assert f"{spec.evaluation}: {what} with other parameters than the present ones" in text
     assert "expected digest now, got" in text and "commit abc" in text
@@ -54,13 +53,13 @@ def test_files_that_are_not_as_their_step_wrote_them_are_refused(models):
         before = file.read_text()
         file.write_text(before + " ")
         with pytest.raises(VseppError, match=f"{file}: is not what its step wrote"):
-            read_records([spec])
+            read_models([spec])
         file.write_text(before)
     manifest = Path(spec.evaluation, "manifest.json")
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "git": DIRTY}))
     with pytest.raises(VseppError, match="not as its step wrote it"):
-        read_records([spec])
+        read_models([spec])
 
 
 def test_metrics_of_another_model_than_the_one_beside_them_are_refused(models):
@@ -68,26 +67,26 @@ def test_metrics_of_another_model_than_the_one_beside_them_are_refused(models):
     Path(spec.run, "model.safetensors").write_text("another")
     seal(Path(spec.run), "train", CLEAN, {})
     with pytest.raises(VseppError, match="was made from another run"):
-        read_records([spec])
+        read_models([spec])
 
 
 def test_scores_of_different_test_sets_are_not_averaged(models):
     models.add("run")
     models.add("run", seed=1, fold_size=90)
     with pytest.raises(VseppError, match=r"run/seed-1, 5x1K: fold_size is 90, but 100 in .*run/seed-0"):
-        scores(models.records["run"], "5x1K")
+        require_one_test(models.records["run"], "5x1K")
     with pytest.raises(VseppError, match=r"no protocol 1K; it has 5x1K"):
-        scores(models.records["run"], "1K")
+        require_one_test(models.records["run"], "1K")
 
 
 def test_a_history_is_read_by_epoch_and_an_unknown_metric_named(models):
     models.add("run", history=(10.5, 20.0))
     (record,) = models.records["run"]
-    assert read_history(record, "t2i_r1") == {1: 5.5, 2: 15.0}
+    assert record.history("t2i_r1") == {1: 5.5, 2: 15.0}
     with pytest.raises(
         VseppError, match=r"run/seed-0: its history has no column i2t_r5; it has epoch, loss, i2t_r1, t2i_r1"
     ):
-        read_history(record, "i2t_r5")
+        record.history("i2t_r5")
 
 
 # What no commit holds.
@@ -111,7 +110,7 @@ def test_a_model_is_as_clean_as_all_that_it_was_made_from(models):
     }
     assert dirty_steps(records["data"], training=True) == dirty["data"]
     assert dirty_steps(records["measured"], training=True) == ()
-    states = {name: (seed.trained, seed.evaluated) for name, (seed,) in records.items()}
+    states = {name: (seed.trained_by, seed.evaluated_by) for name, (seed,) in records.items()}
     assert states["clean"] == (("abc", False), ("abc", False))
     assert states["measured"][1] == ("abc", True)
     assert states["tuned"][0] == ("abc", True), "as dirty as the run that it starts from"

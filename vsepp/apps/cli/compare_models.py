@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.apps.cli.common import add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
-from vsepp.report.records import METRICS_FILE, Kept
+from vsepp.report.models import METRICS_FILE, Model
 
 
 def add_steps(steps: Any) -> None:
@@ -34,18 +34,15 @@ def compare(given: argparse.Namespace) -> None:
     from vsepp.report import compare as comparing
 
     names = [given.a, *given.others]
-    how: list[Any] = [given.protocol, given.fold_size, *([given.metric] if given.metric else [])]
     if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
         raise VseppError(f"{twice[0]}: is given more than once; give each model once")
-    paths = [sources_of(given, name) for name in names]
-    if len(names) == 2:
-        found: Any = comparing.compare(paths[0], paths[1], *how)
-    else:
-        found = comparing.compare_many(dict(zip(names, paths, strict=True)), *how)
+    labels = names if len(names) > 2 else "AB"
+    models = {label: sources_of(given, name) for label, name in zip(labels, names, strict=True)}
+    found = comparing.compare(models, given.protocol, given.fold_size, given.metric or ())
     print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
 
 
-def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
+def sources_of(given: argparse.Namespace, name: str) -> list[Path | Model]:
     """Paths, or records, of a model that the command line names."""
     if Path(name).exists():
         return [Path(name)]
@@ -60,7 +57,7 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Kept]:
             + did_you_mean(name, plan.models)
         )
     model = plan.models[name]
-    evaluated: list[Path | Kept] = []
+    evaluated: list[Path | Model] = []
     for seed in sorted(model.specs):
         if seed in model.recorded:
             evaluated.append(plan.study.read(name, seed))

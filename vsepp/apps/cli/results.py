@@ -77,14 +77,14 @@ def _hold_scores(plan: Plan, config: str) -> None:
     """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
     from vsepp.pipeline.plan import expected_of
     from vsepp.report import expected
-    from vsepp.report.models import read_records
-    from vsepp.report.records import METRICS_FILE
+    from vsepp.report.models import METRICS_FILE
+    from vsepp.report.records import read_models
 
     reports = [made.spec for made in plan.of_kind("report").values()]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
     there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
     file = expected_of(plan.parameters)
-    states = expected.states_of(expected.read_expected(file), read_records(there, config))
+    states = expected.states_of(expected.read_expected(file), read_models(there, config))
     if not states:
         raise VseppError(f"{file}: none of its models is here{fixes(snakemake('all_results', config))}")
     outside = [state for state in states if state.word == expected.OUTSIDE]
@@ -100,7 +100,8 @@ def _hold_scores(plan: Plan, config: str) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Record finished models that have no record."""
-    from vsepp.report.records import Study, is_of, read_results, write_study
+    from vsepp.report.models import read_results
+    from vsepp.report.records import Study, is_of, write_study
 
     plan, waiting, damaged = plan_of(given), 0, 0
     study = plan.study
@@ -121,7 +122,7 @@ def record(given: argparse.Namespace) -> None:
                 continue
             try:
                 if finished := is_of(read_manifest(made.folder), made.spec):
-                    models[name, seed] = read_results(made.paths["run"], made.folder, trained=True)
+                    models[name, seed] = read_results(made.folder, made.paths["run"], trained=True)
             except VseppError as error:
                 print(error)
                 damaged += 1

@@ -12,7 +12,7 @@ from vsepp.base.declared import STRICT
 from vsepp.report import plots, text
 from vsepp.report.entries import ValidationMetric
 from vsepp.report.figures import FigureOfRuns, require_as_many
-from vsepp.report.models import Records, mark, read_history
+from vsepp.report.models import Models, left_out, mark, sound
 from vsepp.report.plots import PAGE, Material, Said
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Figure(FigureOfRuns):
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
-        shown = material.shown(self.runs)
+        every = material.shown(self.runs)
+        shown = {run: sound(records) for run, records in every.items()}
         is_shared = len({text.unit(metric) for metric in self.metrics}) == 1
         axes = canvas.subplots(1, len(self.metrics), squeeze=False, sharey=is_shared)[0]
         said = Said()
@@ -59,10 +60,11 @@ class Figure(FigureOfRuns):
         said.caption.append(
             plots.seeds_text(shown) + ("; band of one sample standard deviation." if several else ".")
         )
+        said.caption += [f"{run}: {words}." for run, records in every.items() for words in left_out(records)]
         plots.say_trouble(said, {run: "collapsed" for run in shown if any(r.collapsed for r in shown[run])})
         return said
 
-    def _draw_curves(self, axis: Axes, metric: str, shown: Records) -> list[str]:
+    def _draw_curves(self, axis: Axes, metric: str, shown: Models) -> list[str]:
         """Draw a line per run, and say where each begins and ends."""
         from matplotlib.ticker import MaxNLocator
 
@@ -70,7 +72,7 @@ class Figure(FigureOfRuns):
         for run, label, look in zip(self.runs, self.labels, plots.looks(), strict=False):
             if run not in shown:
                 continue
-            histories = [read_history(record, metric) for record in shown[run]]
+            histories = [record.history(metric) for record in shown[run]]
             epochs = list(histories[0])
             values = np.array([list(history.values()) for history in histories])
             means = values.mean(axis=0)

@@ -14,7 +14,7 @@ from vsepp.base.declared import STRICT, Count
 from vsepp.evaluation.evaluate import protocol_folds
 from vsepp.report.answers import Answers
 from vsepp.report.figures import FigureOfScores, require_as_many
-from vsepp.report.models import TEST_IMAGES, read_ranks, scores, trouble_of
+from vsepp.report.models import require_one_test, sound, trouble_of
 from vsepp.report.plots import Material, Said, empty_panel
 
 if TYPE_CHECKING:
@@ -49,15 +49,16 @@ class Figure(FigureOfScores):
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
         said, width = Said(), canvas.get_size_inches()[0]
-        records = [seeds[0] for seeds in material.shown(self.runs).values()]
-        if len(records) < len(self.runs) or not all(record.spec.pictures for record in records):
+        records = [sound(seeds, self.under)[0] for seeds in material.shown(self.runs).values()]
+        if len(records) < len(self.runs) or not all(record.pictures for record in records):
             why = "no captions" if len(records) == len(self.runs) else "not run"
             empty_panel(canvas.subplots(), why)
             return said
         answers = [Answers(record) for record in records]
         photographs = self.dataset in material.report.photographs
         pictures = answers[0].pictures
-        fold_size = scores(records, self.under, same=TEST_IMAGES)[0]["fold_size"]
+        require_one_test(records, self.under)
+        fold_size = records[0].tested(self.under)["fold_size"]
         folds = protocol_folds(self.under, len(pictures), fold_size)
         # Evenly spaced over the images that the protocol ranks.
         images = np.unique(np.linspace(0, folds[-1].stop - 1, self.images).round().astype(int))
@@ -78,7 +79,7 @@ class Figure(FigureOfScores):
         kind = "Test images" if photographs else "Test images, by their ids,"
         said.caption.append(
             f"{kind} evenly spaced over protocol {self.under}, including the first and the last, the same for both models; seed "
-            f"{records[0].spec.seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
+            f"{records[0].seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
         if bad := {run: why for run in self.runs if (why := trouble_of(material.records[run], self.under))}:
@@ -91,7 +92,7 @@ class Figure(FigureOfScores):
         for label, model in zip(self.labels, answers, strict=True):
             first = model.ranked("i2t", image, fold, self.under)[0]
             right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
-            rank = 1 + read_ranks(model.record, self.under)[0].i2t[image]
+            rank = 1 + model.model.ranks(self.under).i2t[image]
             captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))
         return [*captions, ("True", pictures.images[image]["captions"][0][1])]
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Count
-from vsepp.evaluation.intervals import Interval, image_interval, seed_interval, wider
+from vsepp.evaluation.intervals import Level
 from vsepp.report import plots, text
 from vsepp.report.entries import Score
 from vsepp.report.figures import FigureOfScores, require_as_many
-from vsepp.report.models import Record, Records, image_values, mark, score, scores, trouble_of
+from vsepp.report.models import Model, Models, left_out, level, mark, require_one_test, sound, trouble_of
 from vsepp.report.plots import INK, OURS, THEIRS, Material, Said
 
 if TYPE_CHECKING:
@@ -23,19 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 CITATION = "Faghri et al. (2018), VSE++, Figure 2b"
-
-
-class Level(NamedTuple):
-    """Mean over the seeds, and its intervals."""
-
-    mean: float
-    images: Interval | None
-    seeds: Interval | None
-
-    @property
-    def interval(self) -> Interval | None:
-        """The wider one."""
-        return wider(self.images, self.seeds) if self.images else self.seeds
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -87,21 +73,23 @@ class Figure(FigureOfScores):
             said.caption.append(f"Dashed: {self.labels[-1]}, with its wider interval.")
         several = max(map(len, shown.values())) > 1
         said.caption.append(f"{plots.seeds_text(shown)}. {plots.interval_text(several)}")
+        for run, records in shown.items():
+            said.caption += [f"{run}: {words}." for words in left_out(records, self.under)]
         plots.say_trouble(said, trouble)
         return said
 
     def _draw_levels(
-        self, axis: Axes, shown: Records, levels: dict[str, Level], trouble: dict[str, str]
+        self, axis: Axes, shown: Models, levels: dict[str, Level], trouble: dict[str, str]
     ) -> list[str]:
         """Draw the baseline as a horizontal line and the sizes as points on a line, and say each level."""
         sentences = []
         if self.baseline in levels:
-            level, label = levels[self.baseline], self.labels[-1]
+            base, label = levels[self.baseline], self.labels[-1]
             name = label + mark(shown[self.baseline])
-            axis.axhline(level.mean, color=THEIRS, linestyle=(0, (5, 3)), label=name)
-            if bounds := level.interval:
+            axis.axhline(base.mean, color=THEIRS, linestyle=(0, (5, 3)), label=name)
+            if bounds := base.interval:
                 axis.axhspan(bounds.low, bounds.high, color=THEIRS, alpha=0.15, linewidth=0)
-            sentences.append(f"{label} {_level_text(level)}")
+            sentences.append(f"{label} {_level_text(base)}")
         sizes = {run: size for run, size in self.sizes.items() if run in levels}
         if not sizes:
             return sentences
@@ -117,12 +105,12 @@ class Figure(FigureOfScores):
             list(self.sizes.values()), means, color=OURS, marker="o", linestyle="-", label=label + signs
         )
         for run, size in sizes.items():
-            level = levels[run]
+            at = levels[run]
             plots.interval_marks(
-                axis, size, level.mean, level.images, level.seeds, hollow=run in trouble, upright=True
+                axis, size, at.mean, at.images, at.seeds, hollow=run in trouble, upright=True
             )
             why = f" ({trouble[run]})" if run in trouble else ""
-            sentences.append(f"{label} with {size}: {_level_text(level)}{why}")
+            sentences.append(f"{label} with {size}: {_level_text(at)}{why}")
         return sentences
 
     def _draw_published(self, axis: Axes, metric: str, material: Material) -> list[str]:
@@ -164,14 +152,11 @@ def _set_axes(axis: Axes, metric: str, sizes: Sequence[int]) -> None:
     axis.set_ylim(bottom=max(0.0, axis.get_ylim()[0]))
 
 
-def _level(records: Sequence[Record], protocol: str, metric: str) -> Level:
-    scores(records, protocol)  # refuses what cannot stand beside each other
-    values = [score(record, protocol, metric) for record in records]
-    images = None
-    if not text.lower_is_better(metric):  # ranks have no value per image that averages to them
-        by_image = [image_values(record, protocol, metric) for record in records]
-        images = image_interval(np.mean(by_image, axis=0))
-    return Level(float(np.mean(values)), images, seed_interval(values))
+def _level(records: Sequence[Model], protocol: str, metric: str) -> Level:
+    require_one_test(records, protocol)
+    of = level(sound(records, protocol), protocol, metric)
+    assert of, "every protocol has its metrics"
+    return of
 
 
 def _level_text(level: Level) -> str:

@@ -8,20 +8,12 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
-from vsepp.evaluation.intervals import Effect, wider
-from vsepp.report import groups, plots, text
+from vsepp.evaluation.intervals import Effect, Level
+from vsepp.report import plots, text
+from vsepp.report.compare import compared
 from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures import FigureOfScores
-from vsepp.report.groups import Standing
-from vsepp.report.models import (
-    Records,
-    best_of,
-    image_values,
-    mark,
-    of_shared_seeds,
-    shared_seeds,
-    trouble_of,
-)
+from vsepp.report.models import best_of, mark, pair
 from vsepp.report.plots import INK, MUTED, Material, Said, metric_text
 
 if TYPE_CHECKING:
@@ -63,9 +55,11 @@ class Figure(FigureOfScores):
             for run, label in zip(self.drawn(material), self.labels, strict=True)
             if run in material.records
         }
-        shared, methods = of_shared_seeds(every), standings(every, self.under, metric)
-        sound = [method for method in methods if not method.trouble]
-        names = [method.label + mark(shared[method.label]) for method in methods]
+        paired = pair(every, self.under)
+        told = compared(paired, self.under, [metric])
+        methods, trouble = told.levels[metric], paired.trouble
+        best = next((label for label in methods if label not in trouble), "")
+        names = [label + mark(paired.models[label]) for label in methods]
         more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
         width, height = canvas.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
         beside = _BESIDE + more
@@ -75,46 +69,33 @@ class Figure(FigureOfScores):
         canvas.set_layout_engine("none")
         axis, said = canvas.subplots(), Said()
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
-        for place, method in enumerate(methods):
-            below = sound[0].above.get(method.label) if sound else None
-            level, less = _level_text(method), _less_text(below.effect) if below else ""
+        for place, (label, method) in enumerate(methods.items()):
+            below = told.effects[metric].get((best, label))
+            level, less = _level_text(method), _less_text(below) if below else ""
             plots.interval_marks(
-                axis, place, method.level, method.images, method.seeds, hollow=bool(method.trouble)
+                axis, place, method.mean, method.images, method.seeds, hollow=label in trouble
             )
             _write(axis, 1 + _LEVEL / inside, place, level, INK)
             _write(axis, 1 + _LESS / inside, place, less, INK)
-            trouble = f" ({method.trouble})" if method.trouble else ""
-            said.alt.append(f"{method.label}: {level}{trouble}{f', less the best {less}' if less else ''}.")
+            why = f" ({trouble[label]})" if label in trouble else ""
+            said.alt.append(f"{label}: {level}{why}{f', less the best {less}' if less else ''}.")
         _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
         _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
         axis.set_yticks(range(len(methods)), names, fontsize=6)
         axis.set_ylim(len(methods) - 0.4, -0.6)
         axis.set_xlabel(f"Test {metric_text(metric)}")
-        several = max(method.n_seeds for method in methods) > 1
+        several = any(len(method.by_seed) > 1 for method in methods.values())
         said.caption.append(
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
             "seeds, each with the wider interval."
         )
-        if unsound := [f"{method.label} ({method.trouble})" for method in methods if method.trouble]:
+        if trouble:
+            unsound = [f"{label} ({why})" for label, why in trouble.items()]
             said.caption.append(f"Hollow, not compared: {text.listing(unsound)}.")
-        if any(len(shared[label]) < len(records) for label, records in every.items()):
-            said.caption.append(f"Seeds common to all: {text.listing(shared_seeds(every.values()))}.")
+        said.caption += [f"{sentence}." for sentence in paired.left_out]
+        if paired.common:
+            said.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
         return said
-
-
-def standings(methods: Records, protocol: str, metric: str) -> list[Standing]:
-    """Each method's level, the best first, and its differences to the others; see `vsepp.report.groups`.
-
-    `methods`: label → a record per seed. Methods are compared on the seeds that all have; without such seeds, each pair
-    on the seeds that both have.
-    """
-    shared = of_shared_seeds(methods)
-    values = {
-        label: {record.spec.seed: image_values(record, protocol, metric) for record in records}
-        for label, records in shared.items()
-    }
-    trouble = {label: trouble_of(records, protocol) for label, records in shared.items()}
-    return groups.standings({metric: values}, trouble)[metric]
 
 
 def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
@@ -122,13 +103,13 @@ def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
     axis.text(x, place, text, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=colour)
 
 
-def _level_text(method: Standing) -> str:
-    interval = wider(method.images, method.seeds)
-    return f"{method.level:.1f} [{interval.low:.1f}, {interval.high:.1f}]"
+def _level_text(method: Level) -> str:
+    return f"{text.number(method.mean)} {text.levels(method.interval)}"
 
 
 def _less_text(below: Effect) -> str:
     """A method's difference from the best and its interval, from the difference of the best from the method."""
-    interval = wider(below.images, below.seeds)
+    interval = below.interval
+    assert interval, "test images give one"
     less, low, high = (0.0 - round(value, 1) for value in (below.value, interval.high, interval.low))
     return f"{less:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")
