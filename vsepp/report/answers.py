@@ -35,25 +35,45 @@ class Pictures:
         self.images: list[dict] = read_json(folder / "captions.json", expected)
         """What is known of each image: `id`, and `captions`, a list of texts."""
 
-    def __len__(self) -> int:
-        """Number of images."""
-        return len(self.images)
-
     def jpeg(self, row: int) -> bytes:
         """The picture of an image, a JPEG file's bytes; no bytes where photographs may not be shown."""
         return self._jpegs[self._offsets[row] : self._offsets[row + 1]]
 
-    @property
+    @cached_property
     def texts(self) -> list[str]:
         """All captions, in the order of embeddings and ranks."""
         return [text for _, text in sorted(pair for image in self.images for pair in image["captions"])]
 
 
 @dataclass(frozen=True)
+class Item:
+    """An image or a caption of an answer."""
+
+    words: str
+    """A caption, or the id of an image."""
+    is_image: bool
+    jpeg: bytes = b""
+    """An image's picture; no bytes where photographs may not be shown."""
+    right: bool = False
+    """Whether it is correct for what was asked."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model ranks first for one query."""
+
+    asked: Item
+    found: tuple[Item, ...]
+    rank: float
+    """Of the best correct item, from 1."""
+
+
+@dataclass(frozen=True, eq=False)
 class Answers:
-    """A model whose embeddings are here, and the pictures and captions of its test set."""
+    """What a model, whose embeddings are here, ranks first under a protocol or a truth."""
 
     model: Model
+    protocol: str
 
     @cached_property
     def pictures(self) -> Pictures:
@@ -76,49 +96,113 @@ class Answers:
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:
         """The arrays of `best.npz`, where a matcher re-ranked; errors as in `embeddings`."""
-        if not any(metrics.get("reranked") for metrics in self.model.metrics.values()):
+        if not self.model.tested(self.protocol).get("reranked"):
             return {}
         folder = Path(self.model.evaluation)
         require_intact(folder, LISTS)
         return read_npz(folder / LISTS, None, "lists of the best; delete the folder and make it again")
 
-    def ranked(self, direction: str, query: int, fold: slice, protocol: str) -> np.ndarray:
-        """Rows of the images or captions that a query finds in a fold of images, the most similar first; equal ones in their order.
+    @property
+    def are_known(self) -> bool:
+        """Whether files tell them: lists of what a matcher ranked again are not kept under a truth."""
+        has_matcher = self.model.evaluated.get("spec", {}).get("run", {}).get("model", {}).get("matcher")
+        return not (has_matcher and self.is_truth)
+
+    @property
+    def is_truth(self) -> bool:
+        """Whether people judged what is correct; else images' own captions are."""
+        return "truth" in self.model.tested(self.protocol)
+
+    def queries(self, direction: str) -> np.ndarray:
+        """Rows of the images or captions that were queries, `(n_queries,)` in the order of their ranks; -1 where it is not known.
+
+        A truth keeps the image of each query: which caption asked is known where all captions of the image did.
+        """
+        if not self.is_truth:
+            rows = self.model.arrays[f"{self.protocol}_caption_rows"]
+            return rows if direction == "t2i" else np.arange(self.model.tested(self.protocol)["n_images"])
+        # Truths have images and captions in the order of their ids.
+        by_id = np.argsort(_there(self.embeddings.image_ids))
+        images = by_id[self.model.arrays[f"{self.protocol}_{direction}_images"]]
+        if direction == "i2t":
+            return images
+        rows = np.full(len(images), -1)
+        captions = np.argsort(_there(self.embeddings.caption_ids))
+        owner = self.embeddings.caption_to_image[captions]
+        for image in np.unique(images):
+            asked, own = np.flatnonzero(images == image), captions[owner == image]
+            if len(asked) == len(own):
+                rows[asked] = own
+        return rows
+
+    def answer(self, direction: str, place: int, count: int) -> Answer:
+        """What the model ranks first.
 
         Parameters
         ----------
         direction
             `i2t`: an image seeks captions; `t2i`: a caption seeks images.
-        query
-            Row of the image or caption.
-        fold
-            Rows of images: these images are ranked, or their captions.
-        protocol
-            Protocol of the lists, where a matcher re-ranked: items in a list stand first.
+        place
+            Which of `queries`.
+        count
+            How many items of the answer.
         """
-        by_embeddings = self._similar(direction, query, fold)
+        query = int(self.queries(direction)[place])
+        ranks = self.model.ranks(self.protocol).of(direction)
+        found = self.ranked(direction, query)[:count]
+        if self.is_truth:  # what is right is known by its place
+            right = np.isin(np.arange(count), ranks.places[ranks.starts[place] : ranks.starts[place + 1]])
+        else:
+            owner = self.embeddings.caption_to_image
+            right = owner[found] == query if direction == "i2t" else found == owner[query]
+        asked, sought = (self._image, self._caption) if direction == "i2t" else (self._caption, self._image)
+        return Answer(
+            asked(query, False), tuple(map(sought, found, map(bool, right))), 1 + float(ranks.best[place])
+        )
+
+    def own_caption(self, place: int) -> str:
+        """The first caption of an image that was a query of caption retrieval."""
+        return str(self.pictures.images[self.queries("i2t")[place]]["captions"][0][1])
+
+    def _image(self, row: int, right: bool) -> Item:
+        return Item(str(self.pictures.images[row]["id"]), True, self.pictures.jpeg(row), right)
+
+    def _caption(self, row: int, right: bool) -> Item:
+        return Item(self.pictures.texts[row], False, right=right)
+
+    def ranked(self, direction: str, query: int) -> np.ndarray:
+        """Rows of the captions or images that a query finds in its fold, the most similar first; equal ones in their order.
+
+        `query` is the row of the image or caption. Where a matcher re-ranked, the items of its list stand first.
+        """
+        by_embeddings = self._similar(direction, query)
         if not self.lists:
             return by_embeddings
         row = query
         if direction == "t2i":  # its row among the captions that were ranked
-            row = int(np.searchsorted(self.model.arrays[f"{protocol}_caption_rows"], query))
-        items, scores = (self.lists[f"{protocol}_{direction}_{part}"][row] for part in ("items", "scores"))
+            row = int(np.searchsorted(self.model.arrays[f"{self.protocol}_caption_rows"], query))
+        items, scores = (
+            self.lists[f"{self.protocol}_{direction}_{part}"][row] for part in ("items", "scores")
+        )
         rest = by_embeddings[~np.isin(by_embeddings, items)]
         return np.concatenate([items[np.argsort(-scores, kind="stable")], rest])
 
-    def _similar(self, direction: str, query: int, fold: slice) -> np.ndarray:
-        """Rows by the embeddings alone, the most similar first; arguments as in `ranked`."""
-        embeddings = self.embeddings
-        own = slice(query, query + 1)
-        images: slice | np.ndarray
-        captions: slice | np.ndarray
+    def _similar(self, direction: str, query: int) -> np.ndarray:
+        """Rows by the embeddings alone; as `ranked`."""
+        embeddings, size = self.embeddings, self.model.tested(self.protocol)["fold_size"]
+        owner = embeddings.caption_to_image
+        fold = (query if direction == "i2t" else owner[query]) // size
         if direction == "i2t":
-            owner = embeddings.caption_to_image
-            rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
-            images, captions = own, rows
+            rows = np.flatnonzero(owner // size == fold)
+            images, captions = np.array([query]), rows
         else:
-            rows = np.arange(fold.start, fold.stop)
-            images, captions = fold, own
+            rows = np.arange(fold * size, (fold + 1) * size)
+            images, captions = rows, np.array([query])
         score = scorer(embeddings.similarity)
         scores = score(embeddings.image_embeddings[images], embeddings.caption_embeddings[captions])
         return rows[np.argsort(-scores.ravel(), kind="stable")]
+
+
+def _there(ids: np.ndarray | None) -> np.ndarray:
+    assert ids is not None, "a truth knows images and captions by ids"
+    return ids

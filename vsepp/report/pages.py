@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from inspect import getmembers, isfunction
 from pathlib import Path
-from statistics import mean
+from shlex import quote
 from types import MappingProxyType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
-from vsepp.report import TEMPLATES, summary, text
-from vsepp.report.claims import OUTCOMES, SIGNS, Verdict, of_the_paper
-from vsepp.report.entries import ReportSpec
+from vsepp.report import TEMPLATES, cells, text
+from vsepp.report.cells import Plot, ledgers
+from vsepp.report.claims import OUTCOMES, Verdict, counts, of_the_paper
+from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.expected import counted, read_expected, states_of
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.measured import judge
-from vsepp.report.models import MadeBy, Model, Models, command, config_of, level, sound
-from vsepp.report.plots import write_figure
+from vsepp.report.models import (
+    MadeBy,
+    Model,
+    Models,
+    by_other_code,
+    command,
+    config_of,
+    in_trouble,
+    level,
+    sound,
+)
+from vsepp.report.plots import Drawn, write_figure
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
 from vsepp.report.run_page import run_page
-from vsepp.report.tables import build_table, flat_rows, page_layout, tex_layout
+from vsepp.report.tables import Table, build_table, flat_rows
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -69,24 +82,20 @@ def write_report(
         (folder / part).mkdir(parents=True, exist_ok=True)
     published = read_published(Path(spec.published))
     config = config_of(context)
-    records = read_models(spec.models, config)
-    verdicts = judge(spec.claims, spec, records, published)
-    tables = [build_table(name, table, spec, published, records) for name, table in spec.tables]
-    states = states_of(read_expected(Path(spec.expected)), records) if spec.expected else ()
+    models = read_models(spec.models, config)
+    verdicts = judge(spec.claims, spec, models, published)
+    tables = [build_table(name, table, spec, published, models) for name, table in spec.tables]
+    states = states_of(read_expected(Path(spec.expected)), models) if spec.expected else ()
     scores = counted(states, config)
     figures = [
-        write_figure(name, figure, spec, records, folder / "figures", published)
+        write_figure(name, figure, spec, models, folder / "figures", published)
         for name, figure in spec.figures
     ]
     if gaps := write_gaps(verdicts, context, folder / "figures"):
         figures.insert(0, gaps)
-    shared: dict[str, Any] = {
-        "context": context,
-        "git": git_state(),
-        "signs": SIGNS,
-        "outcomes": OUTCOMES,
-        "commands": {model: command(seeds[0], context) for model, seeds in records.items()},
-    }
+    commands = {model: command(seeds[0], context) for model, seeds in models.items()}
+    git = git_state()
+    shared: dict[str, Any] = {"context": context, "git": git, "commands": commands}
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
         name = f"tables/{table.id}"
@@ -96,37 +105,283 @@ def write_report(
         write_page(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
     # A document of all tables, which reads the tabulars beside it.
     write_page(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
-    _write_exports(records, folder)
+    _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
-    for model, seeds in records.items():
-        page = run_page(model, seeds, verdicts, tables, other_code)
-        write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, **shared)
-    claims, comparisons = of_the_paper(verdicts)
-    tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
+    for model, seeds in models.items():
+        page = run_page(seeds, tables, other_code, context, alone=len(models) == 1)
+        about = ledgers([verdict for verdict in verdicts if model in verdict.spec.named], commands)
+        write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
+    page = _index_page(spec, tables, figures, verdicts, models)
+    page["provenance"] = provenance(context, models, scores, git, other_code)
     write_page(
         folder / "index.html",
         "index.html.j2",
         tables=tables,
-        figures=figures,
-        tiles=summary.tiles(tested[0]) if tested else [],
-        answer=summary.answer(claims, context),
-        compared=summary.compared(comparisons),
-        claims=claims,
-        comparisons=comparisons,
-        troubles=summary.troubles(records),
-        provenance=summary.provenance(context, records, scores, shared["git"], other_code),
-        sources=spec.sources,
+        page=page,
+        ledgers=ledgers(verdicts, commands),
         **shared,
     )
     # The page that `write_entry` writes leads to this report.
     has_entry = place.parts[-3:-1] == (context.preset, DEFAULT_VARIANT)
     first_page = (place.parents[1] if has_entry else place) / "index.html"
-    if not tables and len(records) == 1:  # there is no more to see than this model
-        (model,) = records
+    if not tables and len(models) == 1:  # there is no more to see than this model
+        (model,) = models
         first_page = place / "runs" / f"{model}.html"
-    headline = summary.headline(tables, verdicts, records, scores, context, first_page)
-    write_text(folder / "headline.txt", headline + "\n")
-    return headline
+    said = headline(tables, verdicts, models, scores, context, first_page)
+    write_text(folder / "headline.txt", said + "\n")
+    return said
+
+
+# --- The page of a report ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown(Plot):
+    """A figure of the report."""
+
+    id: str
+    number: str
+    """What the paper calls it; empty for one's own."""
+    title: str
+    caption: str
+    runs: tuple[str, ...]
+    """Runs that it is about and that have a page."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One of the counts that open a page."""
+
+    outcome: str
+    number: int
+    verdicts: str
+    """`2 no difference and 1 opposite`."""
+
+
+def _index_page(
+    spec: ReportSpec,
+    tables: Sequence[Table],
+    figures: Sequence[Drawn],
+    verdicts: Sequence[Verdict],
+    models: Models,
+) -> dict[str, Any]:
+    """What the page shows, by the names that `index.html.j2` has for it."""
+    context = spec.context
+    claims, comparisons = of_the_paper(verdicts)
+    tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
+    shown = [_shown(figure, models) for figure in figures]
+    gaps = [figure for figure in shown if figure.id == "gaps" and tested]
+    others = [figure for figure in shown if figure not in gaps]
+    sections = [(f"section-{table.id}", table.number or table.spec.title) for table in tables]
+    sections += [(f"section-{figure.id}", figure.name) for figure in others]
+    contents = [("claims", "Claims")] * bool(verdicts) + sections
+    contents += [
+        ("runs", "Runs"),
+        ("provenance", "Provenance"),
+        *[("sources", "Sources")] * bool(spec.sources),
+    ]
+    theirs = " The numbers in the columns “Paper” and the quoted rows are theirs."
+    has_theirs = claims or any(table.published for table in tables)
+    return {
+        "contents": contents,
+        "question": "Did it reproduce?" if claims in tested else "What our comparisons say",
+        "tiles": tiles(tested[0]) if tested else [],
+        "answer": answer(claims, context),
+        "compared": compared(comparisons),
+        "gaps": gaps,
+        "troubles": _about_troubles(models),
+        "choices": _choices(verdicts),
+        "figures": others,
+        "sources": spec.sources,
+        "footer": f"{context.paper.citation}.{theirs if has_theirs else ''}",
+    }
+
+
+def _shown(figure: Drawn, models: Models) -> Shown:
+    number = text.numbered(figure.id)
+    return Shown(
+        name=number or figure.title,
+        source=f"figures/{figure.id}.svg",
+        alt=figure.alt,
+        inches=figure.inches,
+        id=figure.id,
+        number=number,
+        title=figure.title,
+        caption=figure.caption,
+        runs=tuple(run for run in dict.fromkeys(figure.runs) if run in models),
+    )
+
+
+def tiles(verdicts: Sequence[Verdict]) -> list[Tile]:
+    """How many verdicts have each outcome."""
+    by_outcome = {outcome: [v for v in verdicts if v.outcome == outcome] for outcome in OUTCOMES}
+    return [Tile(outcome, len(some), _counted(some)) for outcome, some in by_outcome.items()]
+
+
+def _counted(verdicts: Iterable[Verdict]) -> str:
+    return text.listing(f"{number} {word}" for word, number in counts(verdicts))
+
+
+def _choices(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Value and words of what the list of verdicts can be narrowed to."""
+    words = dict.fromkeys(verdict.word for verdict in verdicts)
+    choices = [("", "all verdicts")]
+    for outcome, of_outcome in OUTCOMES.items():
+        choices.append((text.slug(outcome), outcome))
+        choices += [
+            (text.slug(word), f"– {word}") for word in words if word in of_outcome and word != outcome
+        ]
+    return choices
+
+
+def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
+    """On which data and encoders the paper's claims were tested, and the limits of that; empty without claims."""
+    if not claims:
+        return ""
+    judged = [verdict for verdict in claims if verdict.judged]
+    if not judged:
+        return f"{text.plural(len(claims), 'claim')}, none tested: the runs behind them were not made."
+    if all(verdict.own for verdict in judged):
+        where = "the paper’s data and encoders"
+    else:
+        roles = dict.fromkeys(role for verdict in judged for role in verdict.roles)
+        where = text.listing(dict.fromkeys(context.here(role) for role in roles))
+        if not context.data_note:  # else the page says it above
+            where += ", not on the paper’s data and encoders"
+    said = f"Tested on {where}: {len(judged)} of {text.plural(len(claims), 'claim')}, each about one metric."
+    return said + " One seed settles nothing." * (max(verdict.seeds for verdict in judged) == 1)
+
+
+def compared(comparisons: Sequence[Verdict]) -> str:
+    """The verdicts on comparisons of one's own, counted; empty where none was judged."""
+    if not any(verdict.judged for verdict in comparisons):
+        return ""
+    return f"{text.plural(len(comparisons), 'comparison')} of our own: {_counted(comparisons)}."
+
+
+def troubles(models: Models) -> list[str]:
+    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
+    return [
+        f"{name} ({why}: {text.seeds(seeds)})"
+        for name, of_model in models.items()
+        for why, seeds in in_trouble(of_model).items()
+    ]
+
+
+def _about_troubles(models: Models) -> str:
+    if not (bad := troubles(models)):
+        return ""
+    return (
+        f"Collapsed or like chance: {'; '.join(bad)}. These seeds are left out of all numbers, figures and verdicts; where no "
+        "seed of a run is sound, its numbers stand, marked, and no verdict rests on them."
+    )
+
+
+def headline(
+    tables: Sequence[Table],
+    verdicts: Sequence[Verdict],
+    models: Models,
+    scores: str,
+    context: ContextSpec,
+    page: Path,
+) -> str:
+    """What the workflow prints when it has finished: scores, verdicts, what collapsed, the page to open, what to do next.
+
+    Returns
+    -------
+    str
+        Lines without a trailing newline.
+    """
+    variant = f"variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}"
+    lines = [context.title, f"preset {context.preset}, {variant}"]
+    for what, some in zip(("claim", "comparison of our own"), of_the_paper(verdicts), strict=True):
+        if some:
+            noun, _, of_whom = what.partition(" ")
+            number = f"{text.plural(len(some), noun)} {of_whom}".rstrip()
+            lines += ["", f"{number}, each about one metric:"]
+            lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
+    if bad := troubles(models):
+        lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
+    rows = {row.id: row for table in tables for row in table.rows}.values()
+    if missing := sum(row.status == "not run" for row in rows):
+        lines += ["", f"{text.plural(missing, 'row')} of the tables not run."]
+    if marked := sum(bool(row.sign) for row in rows):
+        lines += [
+            "",
+            f"{text.plural(marked, 'row')} marked {text.MARK}: made in part with uncommitted changes.",
+        ]
+    if context.data_note:
+        lines += ["", context.data_note]
+    lines += ["", *([scores] if scores else []), f"open    {page}"]
+    if run := _to_search(models):
+        lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
+    return "\n".join(lines)
+
+
+def _to_search(models: Models) -> str:
+    """Folder of the sound model with the highest rsum, among trained models with pictures of their test images, or nothing."""
+    there = [
+        one
+        for seeds in models.values()
+        for one in seeds
+        if one.history_csv and one.run and one.pictures and not one.trouble()
+    ]
+    best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
+    return best.run if best else ""
+
+
+def provenance(
+    context: ContextSpec,
+    models: Models,
+    scores: str,
+    git: Mapping[str, Any],
+    other_code: Mapping[str, MadeBy],
+) -> list[tuple[str, str]]:
+    """What the page says about where its numbers come from: term → description.
+
+    Parameters
+    ----------
+    context
+        Data and encoders, variant and seeds of the report.
+    models
+        Models of each run.
+    scores
+        How many scores are as expected, in words.
+    git
+        `commit` of the code that writes the page, and whether it is `dirty`.
+    other_code
+        Folder of a training or an evaluation that other code than the present one made → who made it.
+    """
+    roles = [role for role in context.paper_titles if role in context.titles]
+    same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
+    swaps = context.swaps(roles)
+    every = [one for seeds in models.values() for one in seeds]
+    trained = [one for one in every if one.history_csv]
+    others = [maker for one in every for maker in by_other_code(one, other_code)]
+    facts = [
+        ("Preset", context.preset),
+        ("Variant", context.variant),
+        ("Fidelity", context.fidelity),
+        ("Data and encoders", "; ".join(swaps + ([text.listing(same)] if same else []))),
+        ("Seeds" if len(context.seeds) != 1 else "Seed", text.listing(sorted(context.seeds))),
+        ("Fold of 1K and 5×1K", text.plural(context.fold_size, "image")),
+        ("Trained by", _by_commit(one.trained_by for one in trained)),
+        ("Evaluated by", _by_commit(one.evaluated_by for one in trained)),
+        ("Made by other code", _by_commit(others) if others else ""),
+        ("Scores", scores),
+        ("Page written by", text.commit(git["commit"], git["dirty"])),
+    ]
+    return [(term, words) for term, words in facts if words]  # no data to name where no paper has these roles
+
+
+def _by_commit(makers: Iterable[MadeBy]) -> str:
+    """How many models each commit made; every seed of a run is a model."""
+    counted = sorted(Counter(makers).items())
+    parts = [f"{text.plural(number, 'model')} at {text.commit(*maker)}" for maker, number in counted]
+    return "; ".join(parts) or "nothing was run"
+
+
+# --- Files for other programs ------------------------------------------------------------------------------------
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
@@ -160,26 +415,26 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
     write_text(file, csv_text(list(rows[0]) if rows else ["claim"], rows))
 
 
-def _write_exports(records: Models, folder: Path) -> None:
+def _write_exports(models: Models, folder: Path) -> None:
     """Write `metrics.json` and `curves/<run>-seed-<seed>.csv`, for `dvc metrics`, `dvc plots` and others' tools.
 
-    The metrics are `<model>: <protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the sound seeds;
-    with several seeds the sample standard deviation of rsum is `rsum_sd`.
+    The metrics are `<model>: <protocol>: {i2t_r1, i2t_r10, t2i_r1, t2i_r10, rsum}`, recalls in per cent, means over the sound
+    seeds; with several the sample standard deviation of rsum is `rsum_sd`.
     """
     exported = {
-        model: {protocol: _exported(seeds, protocol) for protocol in seeds[0].metrics}
-        for model, seeds in records.items()
+        name: {protocol: _exported(sound(seeds, protocol), protocol) for protocol in seeds[0].metrics}
+        for name, seeds in models.items()
     }
     write_text(folder / "metrics.json", json.dumps(exported, indent=1) + "\n")
-    for model, seeds in records.items():
-        for record in seeds:
-            if record.history_csv:
-                write_text(folder / "curves" / f"{model}-seed-{record.seed}.csv", record.history_csv)
+    for name, seeds in models.items():
+        for one in seeds:
+            if one.history_csv:
+                write_text(folder / "curves" / f"{name}-seed-{one.seed}.csv", one.history_csv)
 
 
-def _exported(seeds: Sequence[Model], protocol: str) -> dict[str, float]:
-    found = {name: level(sound(seeds, protocol), protocol, name) for name in _EXPORTED}
-    values = {name: mean(of.by_seed) for name, of in found.items() if of}
+def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
+    found = {name: level(models, protocol, name) for name in _EXPORTED}
+    values = {name: of.mean for name, of in found.items() if of}
     rsum = found["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 
@@ -220,11 +475,10 @@ def _environment(latex: bool) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=not latex,
-        finalize=text.tex if latex else None,
+        finalize=text.tex if latex else text.html,
         **(_LATEX if latex else {}),
     )
-    environment.filters |= dict(getmembers(text, isfunction))
-    environment.filters |= {"page_layout": page_layout, "tex_layout": tex_layout}
+    environment.filters |= dict(getmembers(text, isfunction)) | dict(getmembers(cells, isfunction))
     return environment
 
 

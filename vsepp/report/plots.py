@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from markupsafe import Markup
 
 from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
@@ -86,14 +82,10 @@ class Drawn:
     alt: str
     """What is shown, numbers included, for those who do not see it."""
     folder: Path
+    inches: float
+    """Its width."""
     runs: tuple[str, ...] = ()
     """All runs that it is about."""
-
-    @property
-    def inline(self) -> Markup:
-        """Its SVG as part of a page."""
-        svg = (self.folder / f"{self.id}.svg").read_text(encoding="utf-8")
-        return themed(svg, self.id, text.numbered(self.id) or self.title, self.alt)
 
 
 def write_figure(
@@ -167,7 +159,8 @@ def write(
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
     alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    return Drawn(name, title, " ".join(filter(None, [caption, *said.caption])), alt, folder, runs)
+    caption = " ".join(filter(None, [caption, *said.caption]))
+    return Drawn(name, title, caption, alt, folder, float(figure.get_size_inches()[0]), runs)
 
 
 def _about_runs(runs: Sequence[str], shown: Models, training: bool) -> list[str]:
@@ -180,29 +173,6 @@ def _about_runs(runs: Sequence[str], shown: Models, training: bool) -> list[str]
         marked = [run for run, seeds in shown.items() if mark(seeds, training)]
         sentences.append(f"{text.MARK} {text.listing(marked)}: {text.dirty_note(steps)}")
     return sentences
-
-
-def themed(svg: str, name: str, title: str, alt: str) -> Markup:
-    """An SVG as part of a page: it takes the page's colours, in light and dark, and says how many `--inches` wide it was drawn;
-    its ids begin with `name`; `alt` says what it shows."""
-    import matplotlib
-    from matplotlib.colors import to_hex
-
-    style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
-    svg = svg[svg.index("<svg") :]
-    # A page does not need the comments either, which hold each text beside its glyphs.
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
-    colours = {PAGE: "var(--page)", INK: "currentColor", MUTED: "var(--muted)"}
-    colours[to_hex(style["grid.color"])] = "var(--rule)"
-    for place, look in enumerate(style["axes.prop_cycle"]):
-        colours[to_hex(look["color"])] = f"var(--series-{place})"
-    for colour, shown in colours.items():
-        svg = svg.replace(colour, shown)
-    inches = float(svg.partition('width="')[2].partition("pt")[0]) / 72
-    attributes = f'role="img" aria-label="{escape(title)}" aria-describedby="{name}-desc" style="--inches: {inches:.3g}"'
-    svg = svg.replace("<svg ", f"<svg {attributes} ", 1)
-    return Markup(svg.replace(">", f'><desc id="{name}-desc">{escape(alt)}</desc>', 1))
 
 
 def looks() -> Iterator[dict[str, Any]]:

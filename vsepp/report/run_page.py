@@ -10,84 +10,100 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from vsepp.base.manifest import ancestors_of
+from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metric_list import COMPARED
 from vsepp.report import text
-from vsepp.report.answers import Answers
-from vsepp.report.claims import Verdict, of_the_paper
-from vsepp.report.models import MadeBy, Model, by_other_code, dirty_steps, left_out, level, sound, trouble_of
-from vsepp.report.plots import STYLE, looks, themed
+from vsepp.report.answers import Answers, Item
+from vsepp.report.cells import Plot, Printed, head
+from vsepp.report.entries import ContextSpec
+from vsepp.report.models import (
+    MadeBy,
+    Model,
+    by_other_code,
+    dirty_steps,
+    in_trouble,
+    sound,
+    trouble_of,
+)
+from vsepp.report.plots import STYLE, looks
 from vsepp.report.tables import Table
-from vsepp.report.text import DIRECTIONS
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
+_COLLAPSED = "after the last epoch it ranks hardly better than chance on validation"
 
 
 @dataclass(frozen=True)
-class Item:
-    """An image or a caption on the page."""
+class Slim:
+    """A small table."""
 
-    text: str = ""
-    picture: str = ""
-    """Data URI; empty for a caption."""
-    right: bool = False
+    name: str
+    caption: str
+    heads: list[Printed]
+    rows: list[list[Printed]]
 
 
 def run_page(
-    model: str,
-    records: Sequence[Model],
-    verdicts: Sequence[Verdict],
+    models: Sequence[Model],
     tables: Sequence[Table],
     other_code: Mapping[str, MadeBy],
+    context: ContextSpec,
+    alone: bool,
 ) -> dict[str, Any]:
     """Gather what a model's page shows, by the names that `run.html.j2` has for it.
 
     Parameters
     ----------
-    model
-        Id of the model.
-    records
-        Records of its seeds.
-    verdicts
-        Verdicts on the paper's claims and on comparisons of one's own; verdicts about this model are shown.
+    models
+        Its seeds.
     tables
         Tables of the report; the rows that the model fills are named.
     other_code
         Folder of a training or an evaluation that other code than the present one made → who made it.
+    context
+        What all pages of the report share.
+    alone
+        Whether the report has no other model: then the page has the report's title.
     """
-    first = records[0]
-    manifest, trained = first.evaluated, bool(first.history_csv)
-    rows = (row for table in tables for row in table.rows)
-    about = [verdict for verdict in verdicts if model in verdict.spec.named]
-    made_by = dict.fromkeys(maker for record in records for maker in by_other_code(record, other_code))
+    first, name = models[0], models[0].name
+    rows = list(dict.fromkeys(row.id for table in tables for row in table.rows if name in row.models))
+    made_by = dict.fromkeys(maker for model in models for maker in by_other_code(model, other_code))
+    notes = filter(None, (text.dirty_note(dirty_steps(models)), text.other_code_note(made_by)))
     with matplotlib.rc_context(fname=STYLE):
-        curves = _curves(records) if len(first.epochs) > 1 else Markup("")
-        ranks = _rank_figure(records)
+        plots = [_curves(models)] if len(first.epochs) > 1 else []
+        plots.append(_rank_figure(sound(models)))
+    queries = _queries(sound(models)[0])
     return {
-        "model": model,
-        "records": records,
-        "configuration": list(_flat(manifest["spec"]["run"])),
-        "recalls": {protocol: list(_recalls(records, protocol)) for protocol in first.metrics},
-        "chance": {protocol: 100 / scores["fold_size"] for protocol, scores in first.metrics.items()},
-        "reranked": {protocol: text.reranked(scores) for protocol, scores in first.metrics.items()},
-        "trouble": trouble_of(records),
-        "left_out": left_out(records),
-        "claims": of_the_paper(about),
-        "rows": list(dict.fromkeys(row.id for row in rows if model in row.models)),
-        "seconds": [np.median([*record.history("seconds").values()]) for record in records if trained],
-        # What the first seed was made from.
-        "ancestors": ancestors_of(manifest),
-        "marks": [
-            note for note in (text.dirty_note(dirty_steps(records)), text.other_code_note(made_by)) if note
-        ],
-        "curves": curves,
-        "ranks": ranks,
-        "queries": _queries(first) if first.pictures else {},
+        "model": name,
+        "title": context.title if alone else name,
+        "troubles": _troubles(models),
+        "rows": f"Row{'s' * (len(rows) > 1)} {text.listing(rows)} of the tables." if rows else "",
+        "recalls": [_recalls(sound(models, protocol), protocol) for protocol in first.metrics],
+        "plots": plots,
+        "queries": queries,
+        "of_queries": _about_queries(sound(models)[0]),
+        "folders": [first.run] if not first.study else [],
+        "training": [_training(models)] if first.history_csv else [],
+        "configuration": list(_flat(first.evaluated["spec"]["run"])),
+        "provenance": _provenance(first),
+        "marks": [f"This model was {note}" for note in notes],
     }
+
+
+def _troubles(models: Sequence[Model]) -> list[str]:
+    """Which seeds say nothing of the method, and what is done about them."""
+    left_out = "No verdict rests on it, and its numbers stand here as they are"
+    if not trouble_of(models):
+        left_out = "Left out of all numbers, figures and verdicts"
+    said = {"collapsed": f"collapsed: {_COLLAPSED}"}
+    return [
+        f"{text.seeds(seeds).capitalize()} {said.get(why, why)}. {left_out}."
+        for why, seeds in in_trouble(models).items()
+    ]
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -99,98 +115,199 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, text.listing(value) if isinstance(value, list) else str(value)
 
 
-def _recalls(records: Sequence[Model], protocol: str) -> Iterator[dict[str, Any]]:
-    for metric in COMPARED:
-        if of := level(sound(records, protocol), protocol, metric):
-            by_seed = [record.score(protocol, metric) for record in records]
-            yield {"metric": metric, "value": of.mean, "interval": of.images, "by_seed": by_seed}
+# --- Tables ------------------------------------------------------------------------------------------------------
+
+
+def _recalls(models: Sequence[Model], protocol: str) -> Slim:
+    """Recalls of sound seeds, with intervals over the images, and of each seed."""
+    several = len(models) > 1
+    heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
+    heads += [head(text.seeds([model.seed]), "n") for model in models if several]
+    values = np.array([[model.values(protocol, metric) for model in models] for metric in COMPARED])
+    rows = []
+    # All metrics see the same resamples, in a seventh of the time.
+    for metric, by_seed, ends in zip(
+        COMPARED, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
+    ):
+        seeds = [Printed(text.number(value), "n") for value in by_seed if several]
+        numbers = Printed(text.number(by_seed.mean()), "n"), Printed(text.levels(ends), "n")
+        rows.append([head(text.metrics(metric), scope="row"), *numbers, *seeds])
+    over = f"mean over {text.plural(len(models), 'seed')}" if several else "one seed, which settles nothing"
+    caption = (
+        f"In per cent, with 95 % intervals over the test images (bootstrap); {over}. R@1 by chance: "
+        f"{_chance(models[0], protocol)}; it is not subtracted."
+    )
+    if again := text.reranked(models[0].tested(protocol)):
+        caption += f" Ranks are {again}: the best by the embeddings, scored again by the matcher; the rest is tied below."
+    kind = "truth" if "truth" in models[0].tested(protocol) else "protocol"
+    return Slim(f"Recalls, {kind} {protocol}", caption, heads, rows)
+
+
+def _chance(model: Model, protocol: str) -> str:
+    """R@1 of a ranking by chance, in per cent; under a truth that of each direction, by the numbers of its correct items."""
+    test = model.tested(protocol)
+    if "truth" not in test:
+        return text.share(100 / test["fold_size"])
+    words = []
+    for metric, gallery in (("i2t_r1", test["n_captions"]), ("t2i_r1", test["n_images"])):
+        ranks = model.ranks(protocol).of(metric.partition("_")[0])
+        ranked = ranks.sums(ranks.ranks < gallery)  # correct captions that are not ranked stand behind all
+        words.append(f"{text.share(100 * float(ranked.mean()) / gallery)} in {text.task(metric).lower()}")
+    return text.listing(words)
+
+
+def _training(models: Sequence[Model]) -> Slim:
+    """What each seed's training took."""
+    heads = [head(name, "n") for name in ("Seed", "Best epoch", "Epochs", "Seconds an epoch", "Pairs/s")]
+    heads += [head("Device"), head("Peak memory", "n"), head("Commit")]
+    return Slim("Training", "", heads, [_training_of(model) for model in models])
+
+
+def _training_of(model: Model) -> list[Printed]:
+    if not model.trained:
+        return [Printed(model.seed, "n"), Printed("its manifest is not here", more={"colspan": 7})]
+    facts, machine = model.trained["facts"], model.trained["machine"]
+    processor = f", {machine['processor']}" if facts["device"] == "cpu" else ""
+    seconds = float(np.median([*model.history("seconds").values()]))
+    return [
+        *(Printed(number, "n") for number in (model.seed, facts["best_epoch"], facts["epochs"])),
+        Printed(text.number(seconds), "n"),
+        Printed(text.count(facts["pairs_per_second"]), "n"),
+        Printed(facts["device"] + processor),
+        Printed(text.bytes_text(model.trained["peak_memory_bytes"]), "n"),
+        Printed(text.commit(*model.trained_by)),
+    ]
+
+
+def _provenance(model: Model) -> Slim:
+    """What a seed was made from."""
+    rows = [
+        [
+            head(made["step"], scope="row"),
+            Printed(text.commit(made["commit"], made["dirty"])),
+            Printed(Markup("<code>{}</code>").format(made["digest"][:12])),
+        ]
+        for made in ancestors_of(model.evaluated)
+    ]
+    caption = f"What {text.seeds([model.seed])} was made from."
+    return Slim("Provenance", caption, [head("Step"), head("Commit"), head("Digest")], rows)
 
 
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _curves(records: Sequence[Model]) -> Markup:
+def _curves(models: Sequence[Model]) -> Plot:
     """Loss, and R@1 of both directions on validation, a line per seed."""
     figure = Figure(figsize=(8.4, 2.9))
     figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
     losses, recalls = figure.subplots(1, 2)
-    for record in records:
-        loss = record.history("loss")
+    for model in models:
+        loss = model.history("loss")
         losses.plot(list(loss), list(loss.values()), color="C2")
-        for look, (direction, title) in zip(looks(), DIRECTIONS.items(), strict=False):
-            line = record.history(f"{direction}_r1")
-            label = title if record is records[0] else None
+        for look, (direction, title) in zip(looks(), text.DIRECTIONS.items(), strict=False):
+            line = model.history(f"{direction}_r1")
+            label = title if model is models[0] else None
             every = max(1, len(line) // 10)
             recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
     losses.set(xlabel="Epoch", ylabel="Training loss per query")
-    recalls.set(xlabel="Epoch", ylabel="Validation R@1 (%)")
+    recalls.set(xlabel="Epoch", ylabel=f"Validation {text.unit('i2t_r1')}")
     recalls.legend()
-    last = [f"{list(record.history('rsum').values())[-1]:.1f}" for record in records]
-    alt = f"Training loss and validation R@1 over {len(loss)} epochs. rsum after the last: {text.listing(last)}."
-    return _inline(figure, "curves", "Learning curves", alt)
+    last = [text.number(list(model.history("rsum").values())[-1]) for model in models]
+    alt = f"Training loss and validation R@1 over {text.plural(len(loss), 'epoch')}. rsum after the last: {text.listing(last)}."
+    return _plot(figure, "Learning curves", alt)
 
 
-def _rank_figure(records: Sequence[Model]) -> Markup:
-    """The share of queries with the right item among the first k, over k."""
+def _rank_figure(models: Sequence[Model]) -> Plot:
+    """The share of queries with a right item among the first k, over k."""
     figure = Figure(figsize=(5.6, 2.9))
     figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
-    protocol, metrics = next(iter(records[0].metrics.items()))
+    protocol, test = next(iter(models[0].metrics.items()))
     axis, halves = figure.subplots(), []
-    ks = np.unique(np.geomspace(1, metrics["fold_size"], 60).astype(int))
-    for colour, dashes, (direction, title) in zip(("C0", "C1"), ("-", "--"), DIRECTIONS.items(), strict=True):
-        ranks = np.concatenate([getattr(record.ranks(protocol), direction) for record in records])
+    ks = np.unique(np.geomspace(1, test["fold_size"], 60).astype(int))
+    for look, (direction, title) in zip(looks(), text.DIRECTIONS.items(), strict=False):
+        ranks = np.concatenate([model.ranks(protocol).of(direction).best for model in models])
         shares = [100 * np.mean(ranks < k) for k in ks]
-        axis.plot(ks, shares, color=colour, linestyle=dashes, label=title)
+        axis.plot(ks, shares, color=look["color"], linestyle=look["linestyle"], label=title)
         halves.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
     axis.set(xscale="log", xlabel="k", ylabel="Queries with rank ≤ k (%)", ylim=(0, 102))
     # Not powers of ten, which would be set as formulas.
-    axis.xaxis.set_major_formatter(lambda k, _: f"{k:,.0f}")
+    axis.xaxis.set_major_formatter(lambda k, _: text.count(k))
     axis.legend(loc="lower right")
     alt = f"Recall at k over k, protocol {protocol}. {'; '.join(halves)}."
-    return _inline(figure, "ranks", "Distribution of ranks", alt)
+    return _plot(figure, "Distribution of ranks", alt)
 
 
-def _inline(figure: Figure, name: str, title: str, alt: str) -> Markup:
-    """A figure as part of a page."""
-    svg = io.StringIO()
+def _plot(figure: Figure, name: str, alt: str) -> Plot:
+    """A figure inside the page: a run has no files of figures."""
+    svg = io.BytesIO()
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-    return themed(svg.getvalue(), name, title, alt)
+    return Plot(name, _data_uri("svg+xml", svg.getvalue()), alt, figure.get_size_inches()[0])
+
+
+def _data_uri(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 # --- Queries -----------------------------------------------------------------------------------------------------
 
 
-def _queries(record: Model) -> dict[str, list[dict[str, Any]]]:
-    """Queries of the first fold: the first queries that find the right item at once, and the queries that find it last.
+@dataclass(frozen=True)
+class Shown:
+    """An image or a caption on the page."""
 
-    Each has its `item`, what the model puts first (`found`), and the `rank` of the right item, from 1.
+    words: Markup
+    classes: str
+    picture: str = ""
+    """Data URI; empty for a caption."""
+    alt: str = ""
+
+
+def _queries(model: Model) -> dict[str, list[dict[str, Any]]]:
+    """Queries of the first fold: the first queries that find a right item at once, and the queries that find it last.
+
+    Each has what is `asked`, what the model puts first (`found`), and the `rank` of the best right item, from 1.
     """
-    answers = Answers(record)
-    protocol, metrics = next(iter(record.metrics.items()))
-    ranks, owner = record.ranks(protocol), record.caption_images(protocol)
-    fold, texts = slice(0, metrics["fold_size"]), answers.pictures.texts
-
-    def picture(row: int, right: bool = False) -> Item:
-        data = base64.b64encode(answers.pictures.jpeg(row)).decode()
-        name = str(answers.pictures.images[row]["id"])
-        return Item(name if data else f"image {name}", data and f"data:image/jpeg;base64,{data}", right)
-
-    def query(direction: str, row: int) -> dict[str, Any]:
-        best = answers.ranked(direction, row, fold, protocol)[:_EXAMPLES]
-        if direction == "i2t":
-            item = picture(row)
-            found = [Item(texts[caption], right=owner[caption] == row) for caption in best]
-        else:
-            item = Item(texts[row])
-            found = [picture(image, image == owner[row]) for image in best]
-        return {"item": item, "found": found, "rank": getattr(ranks, direction)[row] + 1}
-
-    queries = {}
-    for direction, images in (("i2t", np.arange(len(ranks.i2t))), ("t2i", owner)):
-        title, in_fold = DIRECTIONS[direction], np.flatnonzero(images < fold.stop)
-        of_queries = getattr(ranks, direction)
-        order = in_fold[np.argsort(of_queries[in_fold], kind="stable")]
-        at_once = [row for row in order[:_EXAMPLES] if of_queries[row] < 1]
-        queries[f"{title}: found first"] = [query(direction, row) for row in at_once]
-        queries[f"{title}: found last"] = [query(direction, row) for row in order[::-1][:_EXAMPLES]]
+    if not model.pictures:
+        return {}
+    protocol, test = next(iter(model.metrics.items()))
+    answers, queries = Answers(model, protocol), dict[str, list[dict[str, Any]]]()
+    if not answers.are_known:
+        return {}
+    for direction, title in text.DIRECTIONS.items():
+        rows, ranks = answers.queries(direction), model.ranks(protocol).of(direction).best
+        images = rows if direction == "i2t" else answers.embeddings.caption_to_image[rows]
+        there = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
+        order = there[np.argsort(ranks[there], kind="stable")]
+        at_once = [place for place in order[:_EXAMPLES] if ranks[place] < 1]
+        for heading, places in (("found first", at_once), ("found last", order[::-1][:_EXAMPLES])):
+            if len(places):
+                queries[f"{title}: {heading}"] = [_query(answers, direction, place) for place in places]
     return queries
+
+
+def _query(answers: Answers, direction: str, place: int) -> dict[str, Any]:
+    answer = answers.answer(direction, place, _EXAMPLES)
+    found = [_shown(item) for item in answer.found]
+    return {
+        "asked": _shown(answer.asked),
+        "found": found,
+        "rank": answer.rank,
+        "classes": "pics" if any(item.picture for item in found) else None,
+    }
+
+
+def _shown(item: Item) -> Shown:
+    tick, classes = ("✓ ", " right") if item.right else ("", "")
+    words = item.words if item.jpeg or not item.is_image else f"image {item.words}"
+    picture = _data_uri("jpeg", item.jpeg) if item.jpeg else ""
+    # Escaped here: a backtick of a caption is no code.
+    return Shown(escape(tick + words), classes, picture, f"image {item.words}" if picture else "")
+
+
+def _about_queries(model: Model) -> str:
+    protocol, test = next(iter(model.metrics.items()))
+    of = "the first fold" if test["folds"] > 1 else f"{protocol}"
+    return (
+        f"Of {of} and {text.seeds([model.seed])}: in the order of the test images the first {_EXAMPLES} queries that find what "
+        f"they seek at once, and the {_EXAMPLES} that find it last. ✓ marks what is right."
+    )

@@ -1,8 +1,7 @@
-"""Tables: the paper's numbers and ours, cell by cell, unrounded."""
+"""Tables: the paper's numbers and ours beside each other, unrounded for a CSV, and ready to be printed on a page and in LaTeX."""
 
 from __future__ import annotations
 
-import string
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,13 +67,15 @@ class Row:
     mark: str
     """Letter of the note on the row."""
     ours: Sequence[Model]
-    """Records that our numbers are means over; none where the row was not run, or is quoted."""
+    """Models that our numbers are means over; none where the row was not run, or is quoted."""
     released: Sequence[Model]
     """The authors' own checkpoint, where it was evaluated."""
     made: str
     """Encoder and test images of our numbers, and the training commits of kept records."""
     trouble: str
-    """Why our numbers say nothing of the method: `collapsed`, `ranks like chance`; else empty."""
+    """Why our numbers say nothing of the method, where no seed is sound: `collapsed`, `ranks like chance`; else empty."""
+    left_out: str
+    """Which seeds are left out of our numbers, and why; else empty."""
 
     @property
     def status(self) -> str:
@@ -91,12 +92,23 @@ class Row:
     @property
     def models(self) -> set[str]:
         """Models whose numbers it shows."""
-        return {record.name for record in (*self.ours, *self.released)}
+        return {model.name for model in (*self.ours, *self.released)}
 
     @property
     def sign(self) -> str:
         """What `vsepp.report.models.mark` puts at the row's numbers."""
         return mark([*self.ours, *self.released])
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What stands at its number: the letter of its note, and its sign."""
+        return tuple(filter(None, (self.mark, self.sign)))
+
+    @property
+    def sources(self) -> list[str]:
+        """Sources with a line of their own in LaTeX."""
+        ours, paper = self.status != "quoted", not self.own
+        return ["ours"] * ours + ["paper"] * paper + ["released"] * bool(self.released)
 
 
 @dataclass(frozen=True)
@@ -116,7 +128,7 @@ class Group:
                 rows.setdefault(images, []).append(row.facts["label"] if row.own else row.id)
         usual = max(rows, key=lambda images: len(rows[images]), default="")
         others = [
-            f"{'row' if len(names) == 1 else 'rows'} {text.listing(names)}: {images}"
+            f"row{'s' * (len(names) > 1)} {text.listing(names)}: {images}"
             for images, names in rows.items()
             if images != usual
         ]
@@ -150,9 +162,19 @@ class Table:
         """Whether a paper has any of its rows."""
         return any(not row.own for row in self.rows)
 
+    @property
+    def number(self) -> str:
+        """What the paper calls it; empty for one's own."""
+        return text.numbered(self.id)
+
+    @property
+    def title(self) -> str:
+        """Its title, after its number."""
+        return f"{self.number}: {self.spec.title}" if self.number else self.spec.title
+
 
 def build_table(
-    name: str, spec: entries.Table, report: ReportSpec, published: Published, records: Models
+    name: str, spec: entries.Table, report: ReportSpec, published: Published, models: Models
 ) -> Table:
     """Put the paper's numbers and ours beside each other.
 
@@ -166,48 +188,45 @@ def build_table(
         The runs that feed published rows, and what is known of runs and data.
     published
         The paper's rows.
-    records
-        Records of each model. A row whose run has no records was not run; of several runs, the one with the highest rsum on
-        validation stands for the row.
+    models
+        Models of each run. A row whose run has none was not run; of several runs, the one with the highest rsum on
+        validation stands for the row. Numbers are means over the seeds that are sound; see `vsepp.report.models.sound`.
 
     Returns
     -------
     Table
-        Best cells are marked per column and group, the paper's among the paper's numbers and ours among ours, without rows in
-        trouble. Values that print alike count as equal, and all of them are marked.
+        Best cells are marked per column and group: the paper's among the paper's numbers; ours among ours, without rows in
+        trouble, where all rows have several seeds. Values that print alike count as equal, and all of them are marked.
 
     Raises
     ------
     VseppError
-        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in `require_one_test`.
+        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in
+        `vsepp.report.models.require_one_test`.
     """
     notes: list[tuple[str, str]] = []
     groups = []
     for group in spec.groups:
-        rows = []
-        for entry in group.rows:
-            rows.append(_row(name, spec, entry, report, published, records, notes))
+        rows = [_row(name, spec, entry, report, published, models, notes) for entry in group.rows]
         _compare(spec, rows)
         groups.append(Group(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
-    if steps := dirty_steps([record for row in rows for record in (*row.ours, *row.released)]):
+    if steps := dirty_steps([model for row in rows for model in (*row.ours, *row.released)]):
         notes.append((text.MARK, text.dirty_note(steps)))
     return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
 
 
-def _fed(
-    entry: str | entries.Row, report: ReportSpec, records: Models
-) -> tuple[str, Feed, Mapping[str, str]]:
+def _fed(entry: str | entries.Row, report: ReportSpec, models: Models) -> tuple[str, Feed, Mapping[str, str]]:
     """Id of a row, what fills it, and what stands in the place of published.csv where no paper has the row."""
     if isinstance(entry, str):
         return entry, report.feeds.get(entry, Feed()), {}
     runs = report.feeding(entry)
-    feed = Feed(best_of(runs, records) if runs else None, entry.protocol)
+    feed = Feed(best_of(runs, models) if runs else None, entry.protocol)
     if entry.row is not None:
         return entry.row, feed, {}
     several, own = len(entry.runs) > 1, dict(report.runs[entry.runs[0]])
     if entry.label:
-        own["label"] = f"{entry.label} ({feed.run})" if several and feed.run in records else entry.label
+        own["label"] = f"{entry.label} ({feed.run})" if several and feed.run in models else entry.label
     return entry.label if several and entry.label else entry.runs[0], feed, own
 
 
@@ -232,12 +251,12 @@ def _row(
     entry: str | entries.Row,
     report: ReportSpec,
     published: Published,
-    records: Models,
+    models: Models,
     notes: list[tuple[str, str]],
 ) -> Row:
     """A row; its note, if it has one, is added to `notes`."""
     context = report.context
-    row, feed, own = _fed(entry, report, records)
+    row, feed, own = _fed(entry, report, models)
     if own:
         absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
         facts = {**absent, "kind": "own", "protocol": feed.protocol or "", **own}
@@ -251,31 +270,40 @@ def _row(
     at, _, note_text = facts["note"].partition(":")
     note = {"at": at, "note": note_text.strip()} if at in spec.cells else {"at": ""}
     facts = {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
-    letter = string.ascii_lowercase[len(notes)] if facts["note"] else ""
+    letter = text.letter(len(notes)) if facts["note"] else ""
     if letter:
         notes.append((letter, facts["note"]))
-    every, released = records.get(feed.run or "", []), records.get(feed.released or "", [])
+    every, released = models.get(feed.run or "", []), models.get(feed.released or "", [])
     protocol, made = facts["protocol"], ""
     require_one_test([*every, *released], protocol)
     ours = sound(every, protocol)
     if ours:
         made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
-        if any(record.study for record in ours):  # kept records may come from any commit
+        if any(model.study for model in ours):  # kept records may come from any commit
             made += f", trained at {_commits(ours)}"
-        made = ", ".join([made, *left_out(every, protocol)])
     cells = {
         "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
         "paper": {name: _printed(facts, name, letter) for name in spec.cells},
         "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
     }
-    mark, trouble = "" if facts["at"] else letter, trouble_of(ours, protocol)
-    return Row(row, feed.run or "", facts, cells, mark, ours, released, made, trouble)
+    return Row(
+        row,
+        feed.run or "",
+        facts,
+        cells,
+        mark="" if facts["at"] else letter,
+        ours=ours,
+        released=released,
+        made=made,
+        trouble=trouble_of(every, protocol),
+        left_out="; ".join(left_out(every, protocol)),
+    )
 
 
-def _measured(records: Sequence[Model], protocol: str, name: str) -> Cell:
+def _measured(models: Sequence[Model], protocol: str, name: str) -> Cell:
     """Mean and deviation over the seeds."""
-    of = level(records, protocol, name)
-    return Cell(of.mean, of.sd) if of else Cell()
+    found = level(models, protocol, name)
+    return Cell(found.mean, found.sd) if found else Cell()
 
 
 def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
@@ -287,9 +315,11 @@ def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
 def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
     """Mark the best of each column of a group, from each source, and tint all; name single folds beside means over five."""
     for source in ("ours", "paper"):
-        sound = [row for row in rows if source == "paper" or not row.trouble]
+        sources = [row for row in rows if source == "paper" or not row.trouble]
+        # The best of ours is told by several seeds alone: one seed settles nothing.
+        told = source == "paper" or all(len(row.ours) > 1 for row in sources if row.ours)
         for name in spec.cells:
-            column = [cell for row in sound if (cell := row.cells[source][name]).value is not None]
+            column = [cell for row in sources if (cell := row.cells[source][name]).value is not None]
             values = [cell.value for cell in column if cell.value is not None]
             if not values:
                 continue
@@ -297,7 +327,7 @@ def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
             if text.lower_is_better(name):
                 worst, best = best, worst
             for cell, value in zip(column, values, strict=True):
-                cell.best = text.number(value) == text.number(best)
+                cell.best = told and text.number(value) == text.number(best)
                 if spec.tint and best != worst:
                     cell.tint = (value - worst) / (best - worst)
     if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
@@ -306,20 +336,20 @@ def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
 
 
 def _commits(ours: Sequence[Model]) -> str:
-    return text.listing(sorted({text.commit(*record.trained_by) for record in ours}))
+    return text.listing(sorted({text.commit(*model.trained_by) for model in ours}))
 
 
-def _test_images(record: Model, protocol: str) -> str:
+def _test_images(model: Model, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
-    metrics = record.metrics[protocol]
-    images, fold = metrics["n_images"], metrics["fold_size"]
+    test = model.tested(protocol)
+    images, fold = test["n_images"], test["fold_size"]
     if protocol not in FOLDS:
-        ranked = f"all {text.count(images)} test images"
+        ranked = f"all {text.plural(images, 'test image')}"
     elif protocol == "1K":
-        ranked = f"first {text.count(fold)} test images"
+        ranked = f"first {text.plural(fold, 'test image')}"
     else:
-        ranked = f"mean of {images // fold} folds of {text.count(fold)} test images"
-    again = text.reranked(metrics)
+        ranked = f"mean of {text.plural(images // fold, 'fold')} of {text.plural(fold, 'test image')}"
+    again = text.reranked(test)
     return f"{ranked} ({again})" if again else ranked
 
 
@@ -333,7 +363,7 @@ def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[Row]) -> 
     if trained and (swaps := context.swaps([spec.dataset, *(row.facts["encoder"] for row in trained)])):
         parts.append(f"Our rows use {text.listing(swaps)}.")
     if missing := sum(not row.ours for row in trained):
-        parts.append(f"Not run: {missing} of {len(trained)} trained rows.")
+        parts.append(f"Not run: {missing} of {text.plural(len(trained), 'trained row')}.")
     return " ".join(parts)
 
 
@@ -347,9 +377,9 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
     for group in table.groups:
         for row in group.rows:
             facts = row.facts
-            metrics = row.ours[0].metrics[facts["protocol"]] if row.ours else {}
+            test = row.ours[0].tested(facts["protocol"]) if row.ours else {}
             values = {
-                "table": text.numbered(table.id).partition(" ")[2] or table.id,
+                "table": table.number.partition(" ")[2] or table.id,
                 "group": group.heading,
                 "row": row.id,
                 "kind": facts["kind"],
@@ -363,8 +393,8 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "run": row.run,
                 "ours_dataset": context.here(facts["dataset"]) if row.ours else "",
                 "ours_encoder": context.here(facts["encoder"]) if row.ours else "",
-                "ours_fold_size": metrics.get("fold_size"),
-                "ours_n_images": metrics.get("n_images"),
+                "ours_fold_size": test.get("fold_size"),
+                "ours_n_images": test.get("n_images"),
                 "n_seeds": len(row.ours),
                 "ours_commit": _commits(row.ours),
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
@@ -376,31 +406,3 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 }
             flat.append(values)
     return flat
-
-
-def page_layout(table: Table) -> dict[str, Any]:
-    """Where a table's columns lie on a page; templates do no arithmetic."""
-    numbers = len(table.spec.cells)
-    return {
-        "columns": numbers,
-        "width": 2 + table.spec.trainset + numbers * (1 + table.published),
-        "first": [f"{direction}_{table.spec.columns[0]}" for direction in table.spec.tasks],
-    }
-
-
-def tex_layout(table: Table) -> dict[str, Any]:
-    """Where a tabular's columns lie; templates do no arithmetic."""
-    columns = len(table.spec.columns)
-    labels = 4 if table.spec.trainset else 3
-    # A deviation has a column of its own, so that the values above and below it stay aligned.
-    span = 2 * columns if table.has_seeds else columns
-    number = r"r@{\,}l" if table.has_seeds else "r"
-    starts = [labels + place * span + 1 for place in range(len(table.spec.tasks))]
-    return {
-        "labels": labels,
-        "span": span,
-        "numbers": span * len(table.spec.tasks),
-        "width": labels + span * len(table.spec.tasks),
-        "columns": text.Tex("@{}" + "l" * labels + number * columns * len(table.spec.tasks) + "@{}"),
-        "rules": [(start, start + span - 1) for start in starts],
-    }

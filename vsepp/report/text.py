@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,15 @@ def rank(value: float) -> str:
     return f"{value:g}"
 
 
+def share(value: float) -> str:
+    """A small share in per cent, with two digits.
+
+    >>> share(0.02), share(0.5), share(2.123)
+    ('0.02', '0.5', '2.1')
+    """
+    return f"{value:.2g}"
+
+
 def ratio(value: float | None) -> str:
     """A ratio with two decimals; nothing where there is none.
 
@@ -273,6 +283,15 @@ def commit(sha: str, dirty: bool | None) -> str:
     return (sha[:12] or "unknown") + (" + uncommitted changes" if dirty else "")
 
 
+def letter(place: int) -> str:
+    """The letter of a note.
+
+    >>> letter(0), letter(25), letter(27)
+    ('a', 'z', 'bb')
+    """
+    return string.ascii_lowercase[place % 26] * (1 + place // 26)
+
+
 def plural(number: int, noun: str) -> str:
     """A number of things; a noun with an irregular plural is no noun of these pages.
 
@@ -335,14 +354,3 @@ def tex(value: Any) -> Tex:
     words = [part.translate(_TEX) for part in _CODE.split(str(value))]
     words[1::2] = [rf"\texttt{{{code}}}" for code in words[1::2]]
     return Tex("".join(words))
-
-
-def tex_value(value: float | None, best: bool = False, mark: str = "") -> Tex:
-    r"""A cell in LaTeX: bold where it is the best, the letter of its note hung on without moving it.
-
-    >>> tex_value(64.62, best=True)
-    '\\textbf{64.6}'
-    """
-    text = tex(number(value))
-    bold = rf"\textbf{{{text}}}" if best else text
-    return Tex(bold + (rf"\rlap{{$^{{{tex(mark)}}}$}}" if mark else ""))

@@ -39,7 +39,7 @@ def test_nothing_is_cut_off_on_paper(browser, report_folder, width):
     shown.goto((report_folder / "index.html").as_uri())
     ends = "boxes => boxes.map(box => Math.round(box.getBoundingClientRect().right))"
     assert max(shown.locator("table").evaluate_all(ends)) <= width
-    assert max(shown.locator("main svg").evaluate_all(ends)) <= width
+    assert max(shown.locator(".plot img").evaluate_all(ends)) <= width
     shown.close()
 
 

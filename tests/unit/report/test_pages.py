@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import re
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import stdev
@@ -15,14 +17,35 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
+from vsepp.report.claims import (
+    COLLAPSED,
+    LARGER,
+    NOT_RUN,
+    ONE_SEED,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    Difference,
+    Verdict,
+)
 from vsepp.report.entries import Group, ReportSpec, Row
-from vsepp.report.pages import TEMPLATES, write_entry, write_report
+from vsepp.report.pages import (
+    TEMPLATES,
+    answer,
+    compared,
+    headline,
+    provenance,
+    tiles,
+    troubles,
+    write_entry,
+    write_report,
+)
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
 
 
 class Page(HTMLParser):
-    """Tables by id with the text of their cells row by row, links, ids, and tags that were left open or load something."""
+    """Tables by id with the text of their cells row by row, links, ids, what is loaded, and tags that were left open."""
 
     def __init__(self, text):
         super().__init__()
@@ -36,7 +59,8 @@ class Page(HTMLParser):
             self.open.append(tag)
         self.ids += [attrs["id"]] if "id" in attrs else []
         self.links += [attrs["href"]] if tag == "a" else []
-        self.loaded += [tag] if attrs.get("src") or tag == "link" else []
+        if tag == "link" or not attrs.get("src", "data:").startswith("data:"):
+            self.loaded.append(attrs.get("src") or tag)
         if tag == "table":
             self.rows = self.tables.setdefault(attrs.get("id", "claims"), [])
         if "data-row" in attrs:
@@ -102,13 +126,19 @@ def test_it_has_the_files_that_its_spec_names(full, folder):
     assert written == {"index.html", *full.files}
 
 
+def inside(page):
+    """The figures that a page of a run holds."""
+    found = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text(encoding="utf-8"))
+    return [base64.b64decode(data).decode() for data in found]
+
+
 def test_no_figure_shows_the_source_of_a_formula(folder):
     """A log scale sets its powers of ten as formulas, which are text in these figures; letters are outlines, numbered by font."""
     font = get_font(findfont("DejaVu Sans"))
     one, backslash = (f"{font.get_char_index(ord(letter)):x}" for letter in "1\\")
-    pages = [path for path in folder.rglob("*") if path.suffix in (".html", ".svg")]
-    drawn = {path.name: re.findall(r"<svg.*?</svg>", path.read_text(), re.DOTALL) for path in pages}
-    assert any('aria-label="Distribution of ranks"' in svg for svg in drawn["vse0.html"])
+    drawn = {path.name: [path.read_text()] for path in (folder / "figures").glob("*.svg")}
+    drawn |= {path.name: inside(path) for path in (folder / "runs").iterdir()}
+    assert len(drawn["vse0.html"]) == 2
     outlines = {name: re.findall(r'DejaVuSans-([0-9a-f]+)"', "".join(svgs)) for name, svgs in drawn.items()}
     assert one in outlines["vse0.html"]
     assert [name for name, found in outlines.items() if backslash in found] == []
@@ -148,11 +178,13 @@ def test_the_page_holds_every_row_of_every_table_in_order(full, page):
     assert own["later"][:3] == [[], ["My_1", "<i>", "&", "50", "%", "not", "run"], []]
 
 
-def test_the_page_loads_nothing_and_its_links_lead_to_all_files(folder, page):
+def test_the_page_loads_its_figures_alone_and_its_links_lead_to_all_files(folder, page):
     text = (folder / "index.html").read_text(encoding="utf-8")
-    assert page.loaded == []
+    assert sorted(page.loaded) == sorted(
+        f"figures/{path.name}" for path in (folder / "figures").glob("*.svg")
+    )
     assert not re.search(r"url\(\s*['\"]?http|@import", text)
-    assert len(page.ids) == len(set(page.ids)), "ids of the inlined figures must not collide"
+    assert len(page.ids) == len(set(page.ids))
     assert {link[1:] for link in page.links if link.startswith("#")} <= set(page.ids)
     linked = {link for link in page.links if not link.startswith("#")}
     files = {path.relative_to(folder).as_posix() for path in folder.glob("[tfr]*s/*")}
@@ -189,7 +221,7 @@ def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, folde
     for table in ("table2", "table3", "table4"):
         for _, cells in Page(text).tables[table]:
             assert (cells[1][-2:] == ["not", "run"]) != ("(20" in " ".join(cells[1]))
-    assert "claims was tested: the runs that they are about were not run" in text
+    assert "claims, none tested" in text
     assert "Did it reproduce?" not in text and 'id="section-gaps"' in text
     assert not any(word in text for word in ("Our rows use", 'class="whose"', 'id="sources"', "†"))
     assert "{not run}" in (tmp_path / "tables/table4.tex").read_text(encoding="utf-8")
@@ -207,10 +239,10 @@ def test_tabulars_hold_what_the_page_holds(folder):
     html = (folder / "tables/table2.html").read_text(encoding="utf-8")
     row = html[html.index('data-row="1.7"') :]
     row = row[: row.index("</tr>")]
-    assert "<b>55.0</b>" in row
-    assert "<b>49.0</b>" not in row and "<b>64.6</b>" in html, "the paper's best is in row 1.11"
+    assert 'best">55.0' not in row, "one seed settles nothing"
+    assert 'best">49.0' not in row and 'best">64.6' in html, "the paper's best is in row 1.11"
     text = (folder / "tables/table2.tex").read_text(encoding="utf-8")
-    assert r"\textbf{55.0}" in text
+    assert r"\textbf{55.0}" not in text and r"\textbf{64.6}" in text
     lines = row_of(text, "2.2 & VSE0")
     assert r"ours & 50.3 & {\scriptsize$\pm$0.0}" in lines[0]
     assert lines[1].startswith("& & & paper & 43.1")
@@ -220,7 +252,7 @@ def test_tabulars_hold_what_the_page_holds(folder):
     assert lines[2].startswith("& & & released & 71.3")
     assert sum("released &" in line for line in text.splitlines()) == 2
     lines = row_of((folder / "tables/margins.tex").read_text(encoding="utf-8"), "& VSE++ & ours &")
-    assert r"\textbf{60.0} & \textbf{76.0}" in lines[0]
+    assert "60.0 & 76.0" in lines[0]
     assert lines[2] == r"& My\_1 \textless{}i\textgreater{} \& 50 \% & ours & \multicolumn{8}{c}{not run} \\"
     assert lines[3] == r"\bottomrule"
     with (folder / "tables/table2.csv").open(newline="", encoding="utf-8") as stream:
@@ -233,14 +265,24 @@ def test_tabulars_hold_what_the_page_holds(folder):
     assert found["2.1"]["ours_fold_size"] == found["2.1"]["ours_i2t_r1"] == ""
 
 
-def test_rows_in_trouble_are_marked_and_named(report, tmp_path):
+def test_every_mark_of_a_tabular_has_one_meaning_which_stands_below_it(report, tmp_path):
     models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
-    models.add("vsepp", chance, chance)
-    made = report({"1.8": ("vsepp", "5x1K")}, models.all)
+    models.add("chance", chance, chance, trained=DIRTY)
+    models.add("collapsed", chance, chance, collapsed=True)
+    models.add("sound")
+    models.add("sound", chance, chance, collapsed=True, seed=1)
+    feeds = {"1.8": "chance", "1.7": "collapsed", "1.9": "sound"}
+    made = report({row: (run, "5x1K") for row, run in feeds.items()}, models.all)
     write_report(replace(made, claims=(), figures=()), tmp_path / "report", tmp_path)
-    table1, all_tables = (tmp_path / f"report/tables/{name}.tex" for name in ("table1", "tables"))
-    assert r"1.8\ddag{} &" in table1.read_text(encoding="utf-8")
-    assert r"\ddag{} Row 1.8: ranks like chance." in all_tables.read_text(encoding="utf-8")
+    text = (tmp_path / "report/tables/table1.tex").read_text(encoding="utf-8")
+    rows, notes = text.split(r"\bottomrule")
+    explained = dict(re.findall(r"^\$\^\{(.+)\}\$ (.+)\\par$", notes, re.MULTILINE))
+    marks = {row: re.search(rf"^{row}\$\^{{(.+)}}\$ &", rows, re.MULTILINE)[1].split(",") for row in feeds}
+    assert {mark for of in marks.values() for mark in of} <= explained.keys()
+    assert explained[marks["1.8"][-1]] == "Ranks like chance."
+    assert explained[marks["1.7"][-1]] == "Collapsed."
+    assert "eed 1" in explained[marks["1.9"][-1]] and "collapsed" in explained[marks["1.9"][-1]]
+    assert r"\dag{}" in marks["1.8"] and "uncommitted" in explained[r"\dag{}"]
 
 
 @pytest.mark.tex
@@ -270,8 +312,8 @@ def test_numbers_of_uncommitted_code_are_marked_wherever_they_stand(folder, page
     assert text.count(f"<li><sup>†</sup> {note}") == 2
     assert "<dt>Trained by</dt><dd>4 models at abc; 1 model at abc + uncommitted changes</dd>" in text
     assert r"1.7$^{\dag{}}$ &" in (folder / "tables/table2.tex").read_text(encoding="utf-8")
-    assert (folder / "tables/tables.tex").read_text(encoding="utf-8").count(rf"$^{{\dag{{}}}}$ {note}") == 2
-    assert "1 row is marked †" in (folder / "headline.txt").read_text(encoding="utf-8")
+    assert rf"$^{{\dag{{}}}}$ {note}" in (folder / "tables/table2.tex").read_text(encoding="utf-8")
+    assert "1 row marked †" in (folder / "headline.txt").read_text(encoding="utf-8")
 
 
 # Numbers for `dvc metrics` and `dvc plots`.
@@ -341,4 +383,132 @@ def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(r
     assert "open    reports/mini/index.html" in said
     numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
     assert "collapsed" in numbers["2.2"][1]
-    assert "This model collapsed" in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
+    assert "Seed 0 collapsed" in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
+
+
+def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_them_out(report, tmp_path):
+    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
+    for seed in (2, 10, 0):
+        lost = seed == 10
+        models.add("mixed", *(2 * [chance] if lost else [I2T, T2I]), seed=seed, collapsed=lost)
+    made = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
+    write_report(made, tmp_path, tmp_path)
+    text = (tmp_path / "runs/mixed.html").read_text(encoding="utf-8")
+    assert "Seed 10 collapsed" in text and "Left out of all numbers" in text
+    assert "No verdict rests on it" not in text
+    assert "mean over 2 seeds" in text and '<th scope="col" class="n">seed 10' not in text
+    (row,) = [cells for number, cells in Page(text_of(tmp_path, "index")).tables["table2"] if number == "2.2"]
+    assert row[3] == ["41.0", "±", "0.0"] and "10" in row[1]
+    assert json.loads((tmp_path / "metrics.json").read_text())["mixed"]["5x1K"]["i2t_r1"] == 41.0
+
+
+def text_of(folder, page):
+    return (folder / f"{page}.html").read_text(encoding="utf-8")
+
+
+def test_code_in_a_sentence_is_shown_as_code_and_nowhere_in_backticks(report, tmp_path):
+    (name, first), *_ = report().tables
+    table = replace(first, caption="On `mini` & `x < 1`.", title="With `tau`")
+    made = report()
+    context = replace(made.context, data_note="Only `mini`.")
+    made = replace(made, context=context, tables=((name, table),), figures=(), claims=())
+    write_report(made, tmp_path, tmp_path)
+    pages = [path for path in tmp_path.rglob("*") if path.suffix in (".html", ".tex")]
+    for path in pages:
+        assert not re.search(r"`(mini|x|tau)|(mini|1|tau)`", path.read_text(encoding="utf-8")), path
+    text = text_of(tmp_path, "index")
+    assert "<code>mini</code> &amp; <code>x &lt; 1</code>" in text
+    assert r"\texttt{mini} \& \texttt{x \textless{} 1}" in (tmp_path / "tables/tables.tex").read_text("utf-8")
+
+
+# What opens the page, and what the workflow prints.
+
+PAGE = Path("reports/mini/index.html")
+
+
+def verdicts(*words, own=False, seeds=3, place="Table 1"):
+    claim = Difference(
+        claim="A gains over B.", place=place, kind="difference", runs=("a", "b"), protocol="1K", published={"i2t_r1": None}
+    )  # fmt: skip
+    made = partial(Verdict, claim, "i2t_r1", why="", own=own, seeds=seeds, roles=("coco", "vgg"))
+    return [made(word=word, name=str(place)) for place, word in enumerate(words)]
+
+
+def test_four_tiles_count_the_verdicts():
+    found = tiles(verdicts(SAME, SAME, REPRODUCED, LARGER, OPPOSITE, ONE_SEED, COLLAPSED, NOT_RUN))
+    assert [(tile.outcome, tile.number, tile.verdicts) for tile in found] == [
+        ("as claimed", 3, "1 reproduced and 2 same direction"),
+        ("inconclusive", 1, "1 inconclusive (one seed)"),
+        ("not as claimed", 2, "1 larger and 1 opposite"),
+        ("no result", 2, "1 not reproduced: collapsed and 1 not run"),
+    ]
+
+
+def test_the_answer_names_the_data_and_what_it_cannot_say(context):
+    some = verdicts(SAME, SAME, OPPOSITE, NOT_RUN)
+    tested = "Tested on scenes A and vgg_mini"
+    assert answer(some, context) == f"{tested}: 3 of 4 claims, each about one metric."
+    elsewhere = answer(some, replace(context, data_note=""))  # the page has no note of the data
+    assert elsewhere.startswith(f"{tested}, not on the paper’s data and encoders: 3 of 4")
+    own = answer(verdicts(REPRODUCED, own=True), context)
+    assert own.startswith("Tested on the paper’s data and encoders: 1 of 1 claim,")
+    said = "One seed settles nothing."
+    collapsed = verdicts(COLLAPSED, seeds=0)
+    assert said in answer([*collapsed, *verdicts(SAME, seeds=1)], context)
+    assert said not in answer(collapsed, context)
+    assert said not in answer([*collapsed, *verdicts(SAME, seeds=3)], context)
+    assert answer(verdicts(NOT_RUN), context).startswith("1 claim, none tested")
+    assert answer([], context) == ""
+
+
+def test_comparisons_of_ones_own_are_counted_apart(models, context):
+    own = verdicts(OPPOSITE, SAME, NOT_RUN, place="")
+    assert compared(own) == "3 comparisons of our own: 1 same direction, 1 opposite and 1 not run."
+    assert compared([]) == compared(own[2:]) == ""
+    text = headline([], [*verdicts(SAME), *own[:1]], models.records, "", context, PAGE)
+    lines = [line.strip() for line in text.splitlines()]
+    assert "1 claim, each about one metric:" in lines
+    assert "1 comparison of our own, each about one metric:" in lines
+
+
+def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(models, context, monkeypatch):
+    monkeypatch.setenv("UV", "/bin/uv")
+    models.add("sound")
+    models.add("low", i2t=(1.0, 5.0, 10.0, 50, 60.0), t2i=(1.0, 5.0, 10.0, 50, 60.0))
+    for name, (spec,) in models.specs.items():
+        models.specs[name] = [replace(spec, pictures="pictures")]
+    records = models.records
+    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, "2 scores", context, PAGE)
+    lines = [line.strip() for line in text.splitlines()]
+    assert "1  same direction" in lines and "2  opposite" in lines
+    assert "low (ranks like chance: seed 0)" in lines
+    assert context.data_note in text
+    assert lines[-3:] == [
+        "2 scores",
+        f"open    {PAGE}",
+        f"next    uv run vsepp serve {models.specs['sound'][0].run}",
+    ]
+    assert troubles(records) == ["low (ranks like chance: seed 0)"]
+    monkeypatch.delenv("UV")
+    assert "next    vsepp serve" in headline([], [], records, "", context, PAGE)
+
+
+def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
+    old, new = ({"commit": digit * 40, "dirty": False} for digit in "12")
+    for seed in (0, 1):
+        models.add("a", seed=seed, git=new, trained=old)
+    models.add("b", git=new, trained={**old, "dirty": True})
+    models.add("c", git=new, trained=new)
+    models.add("released", git=new, trained=new, history=())
+    git = {"commit": "0123456789abcdef", "dirty": False}
+    found = dict(provenance(context, models.records, [], git, {}))
+    assert "vgg_mini in place of VGG19" in found["Data and encoders"]
+    assert found["Page written by"] == "0123456789ab"
+    assert found["Trained by"] == (
+        f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes; 1 model at {'2' * 12}"
+    )
+    assert found["Evaluated by"] == f"4 models at {'2' * 12}"
+    own = dict(provenance(own_data, {}, [], {**git, "dirty": True}, {}))
+    assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
+    assert own["Page written by"] == "0123456789ab + uncommitted changes"
+    assert own["Trained by"] == "nothing was run"

@@ -38,9 +38,3 @@ def test_every_special_character_of_latex_is_escaped_once():
     assert escaped == expected
     assert text.tex(escaped) == expected, "what is LaTeX already stays as it is"
     assert text.tex("± – × “→”") == r"$\pm$ -- $\times$ ``$\to$''"
-
-
-def test_a_latex_cell_is_bold_when_best_and_carries_its_mark():
-    assert text.tex_value(1.0, best=True) == r"\textbf{1.0}"
-    assert text.tex_value(69.4, mark="a") == r"69.4\rlap{$^{a}$}"
-    assert (text.tex_value(1.0), text.tex_value(None)) == ("1.0", "--")

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Count
-from vsepp.evaluation.evaluate import protocol_folds
+from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.figures import FigureOfScores, require_as_many
 from vsepp.report.models import require_one_test, sound, trouble_of
@@ -49,59 +49,51 @@ class Figure(FigureOfScores):
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
         said, width = Said(), canvas.get_size_inches()[0]
-        records = [sound(seeds, self.under)[0] for seeds in material.shown(self.runs).values()]
-        if len(records) < len(self.runs) or not all(record.pictures for record in records):
-            why = "no captions" if len(records) == len(self.runs) else "not run"
+        models = [sound(seeds, self.under)[0] for seeds in material.shown(self.runs).values()]
+        if len(models) < len(self.runs) or not all(model.pictures for model in models):
+            why = "no captions" if len(models) == len(self.runs) else "not run"
             empty_panel(canvas.subplots(), why)
             return said
-        answers = [Answers(record) for record in records]
+        require_one_test(models, self.under)
+        answers = [Answers(model, self.under) for model in models]
         photographs = self.dataset in material.report.photographs
-        pictures = answers[0].pictures
-        require_one_test(records, self.under)
-        fold_size = records[0].tested(self.under)["fold_size"]
-        folds = protocol_folds(self.under, len(pictures), fold_size)
         # Evenly spaced over the images that the protocol ranks.
-        images = np.unique(np.linspace(0, folds[-1].stop - 1, self.images).round().astype(int))
+        spaced = np.linspace(0, len(answers[0].queries("i2t")) - 1, self.images)
+        places = np.unique(spaced.round().astype(int)).tolist()
         columns = 2 if width > 5 else 1
-        canvas.set_size_inches(width, _CELL * math.ceil(len(images) / columns))
+        canvas.set_size_inches(width, _CELL * math.ceil(len(places) / columns))
         canvas.set_layout_engine("none")
-        for place, image in enumerate(images):
-            row, column = divmod(place, columns)
+        for cell, place in enumerate(places):
+            row, column = divmod(cell, columns)
             # Inches from the left and from the top.
             left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
-            name = str(pictures.images[image]["id"])
-            _draw_picture(canvas, pictures.jpeg(image) if photographs else b"", name, left, top)
-            fold = next(fold for fold in folds if fold.start <= image < fold.stop)
-            captions = self._captions(answers, image, fold)
+            found = [one.answer("i2t", place, 1) for one in answers]
+            image = found[0].asked
+            _draw_picture(canvas, image.jpeg if photographs else b"", image.words, left, top)
+            captions = [
+                (f"{label}: rank {text.rank(one.rank)}{' ✓' * one.found[0].right}", one.found[0].words)
+                for label, one in zip(self.labels, found, strict=True)
+            ]
+            captions.append(("True", answers[0].own_caption(place)))
             _write_captions(canvas, captions, left + _SIDE + 0.08, top)
-            sentences = "; ".join(f"{head}: {text.rstrip('.')}" for head, text in captions)
-            said.alt.append(f"Image {name}: {sentences}.")
+            sentences = "; ".join(f"{head}: {words.rstrip('.')}" for head, words in captions)
+            said.alt.append(f"Image {image.words}: {sentences}.")
         kind = "Test images" if photographs else "Test images, by their ids,"
         said.caption.append(
-            f"{kind} evenly spaced over protocol {self.under}, including the first and the last, the same for both models; seed "
-            f"{records[0].seed}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
+            f"{kind} evenly spaced over protocol {self.under}, including the first and the last, the same for both models; "
+            f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
         if bad := {run: why for run in self.runs if (why := trouble_of(material.records[run], self.under))}:
             said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return said
 
-    def _captions(self, answers: list[Answers], image: int, fold: slice) -> list[tuple[str, str]]:
-        """Head and text of the captions beside an image: the caption that each model ranks first in the fold, then a true caption."""
-        pictures, captions = answers[0].pictures, []
-        for label, model in zip(self.labels, answers, strict=True):
-            first = model.ranked("i2t", image, fold, self.under)[0]
-            right = " ✓" if model.embeddings.caption_to_image[first] == image else ""
-            rank = 1 + model.model.ranks(self.under).i2t[image]
-            captions.append((f"{label}: rank {rank:g}{right}", pictures.texts[first]))
-        return [*captions, ("True", pictures.images[image]["captions"][0][1])]
-
 
 def _write_captions(canvas: Canvas, captions: list[tuple[str, str]], left: float, top: float) -> None:
     """Heads and texts below each other, from inches from the left and from the top."""
     width, height = canvas.get_size_inches()
-    for block, (head, text) in enumerate(captions):
-        lines = textwrap.wrap(text, _WRAP, max_lines=_LINES, placeholder=" …")
+    for block, (head, words) in enumerate(captions):
+        lines = textwrap.wrap(words, _WRAP, max_lines=_LINES, placeholder=" …")
         for place, line in enumerate([head, *lines]):
             y = 1 - (top + (block * (_LINES + 1.15) + place) * _LINE / 72) / height
             weight = "normal" if place else "bold"
@@ -120,5 +112,5 @@ def _draw_picture(canvas: Canvas, jpeg: bytes, name: str, left: float, top: floa
 
         axis.imshow(np.asarray(read_picture(jpeg, f"the picture of image {name}", upright=False).rgb))
     else:
-        text = "\n".join(textwrap.wrap(f"image {name}", 16))
-        axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", fontsize=6)
+        words = "\n".join(textwrap.wrap(f"image {name}", 16))
+        axis.text(0.5, 0.5, words, transform=axis.transAxes, ha="center", va="center", fontsize=6)

@@ -66,9 +66,11 @@ def test_several_seeds_give_mean_and_sample_deviation(models, build):
 
 def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
     # R@1 ties as printed (41.2), R@10 does not, and of Med r the lowest wins.
-    models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9))
-    models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9))
-    table = build(fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K"))
+    for seed in (0, 1):
+        models.add("a", (41.24, 76, 86, 2, 5), (30, 66, 80, 3, 9), seed=seed)
+        models.add("b", (41.16, 76, 88, 1, 5), (30, 66, 79, 3, 9), seed=seed)
+    rows = fed("2.2", "a", "5x1K"), fed("1.7", "b", "5x1K"), fed("2.3", "c", "5x1K")
+    table = build(*rows)
     best = cells(table, "ours", "best")
     assert best["2.2"] == [True, False, False, True, True, True]
     assert best["1.7"] == [True, True, True, True, False, True]
@@ -80,6 +82,26 @@ def test_the_best_of_each_column_is_marked_and_ties_all_are(models, build):
         "1.7": [True, False, True, True, True, True],
         "2.3": [False, True, True, False, False, False],
     }
+    models.add("c", (99, 76, 86, 2, 5))
+    best = cells(build(*rows), "ours", "best")
+    assert not any(map(any, best.values())), "one seed settles nothing"
+
+
+def test_seeds_in_trouble_are_left_out_and_where_none_is_sound_the_numbers_of_all_stand(
+    models, build, context
+):
+    chance = (0.5, 2.0, 4.0, 60, 60.0)
+    for seed, r1 in ((0, 40.0), (1, 42.0)):
+        models.add("a", (r1, *I2T[1:]), seed=seed)
+    models.add("a", chance, chance, seed=2, collapsed=True)
+    models.add("lost", chance, chance, collapsed=True)
+    models.add("lost", chance, chance, seed=1, collapsed=True)
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7", "lost", "5x1K"))
+    first, lost = table.rows
+    assert (first.cells["ours"]["i2t_r1"].value, first.trouble, len(first.ours)) == (41.0, "", 2)
+    assert "2" in first.left_out and "collapsed" in first.left_out
+    assert (lost.cells["ours"]["i2t_r1"].value, lost.trouble, lost.left_out) == (0.5, "collapsed", "")
+    assert [row["n_seeds"] for row in flat_rows(table, context)] == [2, 2]
 
 
 def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its_column(models, build):
@@ -252,7 +274,7 @@ def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_
     ]
     assert cells(table, "paper")["mine"] == [None] * 6
     assert cells(table, "ours")["mine"][0] == 60
-    assert cells(table, "ours", "best")["mine"] == [True] * 6
+    assert cells(table, "ours", "best")["mine"] == [False] * 6, "one seed settles nothing"
     assert [row.status for row in table.rows] == ["not run", "run", "not run"]
     assert (
         "Our rows use scenes A in place of MS-COCO and vgg_mini in place of VGG19. Not run: 2 of 3"
