@@ -17,6 +17,7 @@ from vsepp.base.declared import PROTOCOLS
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.base.progress import table
+from vsepp.base.publish import evaluation_of
 from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation import intervals
 from vsepp.evaluation.embeddings import Embeddings
@@ -341,10 +342,10 @@ def _read(source: Source) -> Source:
             f"{source}: expected the folder of an evaluation, with {METRICS_FILE} and {RANKS_FILE}, or of a trained run that was evaluated "
             "(evaluations/ beside runs/), or an .npz of embeddings"
         )
-    # The history says whether the training collapsed.
-    results, beside, name = evaluation.absolute().as_posix().rpartition("/evaluations/")
+    # The history, where it is that of this model, says whether the training collapsed.
+    results, _, name = evaluation.absolute().as_posix().rpartition("/evaluations/")
     run = Path(results, "runs", name)
-    trained = bool(beside) and (run / HISTORY_FILE).is_file()
+    trained = (run / HISTORY_FILE).is_file() and evaluation_of(run) == evaluation.absolute()
     return read_results(evaluation, run if trained else None, trained=trained)
 
 

@@ -396,7 +396,10 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
             _refuse_difference(one, other, protocol, said)
         if shared or (one.corpus and other.corpus):
             told |= {one.where, other.where}
-    return [] if len(each) < 2 else [model.where for model in each if model.where not in told]
+    if len(each) < 2 or len(told) == len(each):
+        return []
+    nameless = [model.where for model in each if not model.ids and not model.corpus]
+    return nameless or [model.where for model in each if model.where not in told]
 
 
 def _refuse_difference(one: Model, other: Model, protocol: str, difference: str) -> None:

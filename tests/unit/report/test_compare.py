@@ -1,8 +1,10 @@
 """Two models on the same test images: of folders, of embeddings, of one seed and of several."""
 
 import json
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,14 +143,10 @@ def test_seeds_are_matched_by_number(pair, models):
         compare(pair / "evaluations/a", pair / "evaluations/d")
 
 
-def test_other_seeds_are_said_and_one_given_twice_is_refused(pair):
+def test_other_seeds_are_said(pair):
     a, b = (pair / "evaluations" / name for name in "ab")
     comparison = compare(a / "seed-0", b / "seed-1")
     assert "A has seed 0, B has seed 1" in comparison.warnings
-    with pytest.raises(
-        VseppError, match=r"a seed is given twice, or none is named: .*a/seed-0 and .*b/seed-0;"
-    ):
-        compare([a / "seed-0", b / "seed-0"], b)
 
 
 def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
@@ -212,6 +210,79 @@ def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
     with pytest.raises(VseppError, match=message):
         compare(coco, flickr)
     compare(coco, of_corpus("elsewhere", "c3", "coco's"))  # tables with other bytes, as of another pyarrow
+
+
+def test_models_are_compared_with_each_other_not_with_the_first_alone(tmp_path):
+    """The first names no corpus; the others name two."""
+    folders = [evaluated(tmp_path / name, inputs=of) for name, of in CORPORA.items()]
+    with pytest.raises(
+        VseppError, match=r"flickr, 5K: images and captions come from corpus b2.* a1 in .*coco"
+    ):
+        comparing.compare({folder.name: folder for folder in folders})
+    found = comparing.compare({folder.name: folder for folder in folders[:2]})
+    assert found.paired.doubts == (str(folders[0]),), "which nothing tells from another corpus"
+    assert str(folders[0]) in found.warnings[-1]
+
+
+CORPORA = {"unknown": {}, "coco": {"corpus": "a1"}, "flickr": {"corpus": "b2"}}
+
+
+def with_ids(path, **ids):
+    replace(embeddings(0.5), **{kind: np.asarray(given) for kind, given in ids.items()}).save(path)
+    return path
+
+
+def test_embeddings_of_other_images_or_captions_of_one_shape_are_refused(tmp_path, files):
+    coco, flickr = (np.char.add(name, np.arange(N).astype(str)) for name in ("coco", "flickr"))
+    one = with_ids(tmp_path / "one.npz", image_ids=coco, caption_ids=np.arange(5 * N))
+    with pytest.raises(VseppError, match=r"other.npz, 5K: image_ids are others than those in .*one.npz"):
+        compare(one, with_ids(tmp_path / "other.npz", image_ids=flickr))
+    with pytest.raises(VseppError, match=r"other.npz, 5K: caption_ids are others than those"):
+        compare(one, with_ids(tmp_path / "other.npz", caption_ids=np.arange(5 * N)[::-1]))
+    same = with_ids(tmp_path / "same.npz", image_ids=coco)
+    assert compare(one, same).paired.doubts == ()
+    first = with_ids(tmp_path / "first.npz", image_ids=np.where(np.arange(N) < 12, coco, flickr))
+    assert compare(one, first, "1K", 12).paired.doubts == (), "the images that are ranked are the same"
+    nameless = files("nameless", 0.5)
+    assert compare(one, nameless).paired.doubts == (str(nameless),)
+
+
+def test_protocols_that_rank_the_same_images_in_one_fold_are_one(tmp_path):
+    """Of 60 images, all of which a fold of 60 holds."""
+    first, every = tmp_path / "first", tmp_path / "every"
+    for folder, protocol, noise in ((first, "1K", 0.5), (every, "5K", 1.5)):
+        folder.mkdir()
+        protocols.save([protocols.evaluate(embeddings(noise), protocol, N)], folder)
+        seal(folder, "evaluation", CLEAN, [])
+    found = compare(first, every)
+    assert (found.protocol, found.test["n_images"]) == ("1K", N)
+    assert levels(found, "rsum") == levels(compare(evaluated(tmp_path / "a", 0.5), every), "rsum")
+    assert compare(first, every, "5K").protocol == "5K"
+    with pytest.raises(VseppError, match="no protocol in common"):
+        compare(evaluated(tmp_path / "fold", protocol="1K"), every)
+
+
+def test_a_seed_that_is_given_twice_is_refused_on_either_side(pair, files, tmp_path):
+    twice = [evaluated(tmp_path / "mine/seed-0")] * 2
+    alone = files("alone", 1.5)
+    for sides in ((twice, alone), (alone, twice), (twice, twice), ([alone, files("second", 0.5)], alone)):
+        with pytest.raises(VseppError, match="a seed is given twice, or none is named: "):
+            compare(*sides)
+    copied = pair / "evaluations/a/seed-7"
+    shutil.copytree(copied.with_name("seed-0"), copied)
+    with pytest.raises(VseppError, match=r"a seed is given twice.*seed-0.*seed-7"):
+        compare(copied.parent, pair / "evaluations/b")
+
+
+def test_a_seed_that_collapsed_is_named_and_left_out(models):
+    for run, level in (("a", 50), ("b", 40)):
+        for seed in range(3):
+            models.add(
+                run, seed=seed, ranks=shares(level + seed / 5, seed), collapsed=(run, seed) == ("a", 1)
+            )
+    found = compare(models.root / "evaluations/a", models.root / "evaluations/b")
+    assert found.paired.seeds == (0, 2) and "A: seed 1 collapsed, left out" in found.warnings
+    assert levels(found) == pytest.approx((50.2, 40.2))
 
 
 def test_other_test_sets_are_refused(files, tmp_path, models):

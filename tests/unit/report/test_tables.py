@@ -52,6 +52,19 @@ def test_rows_keep_their_order_and_hold_both_numbers(models, build):
     assert "Not run: 1 of 2 trained rows." in table.caption
 
 
+def test_seeds_that_collapsed_are_named_and_in_no_cell_unless_all_did(models, build):
+    for seed, r1 in enumerate((40.0, 41.0, 1.0)):
+        models.add("vse0", (r1, *I2T[1:]), seed=seed, collapsed=seed == 2)
+        models.add("lost", (r1, *I2T[1:]), seed=seed, collapsed=True)
+    table = build(fed("2.2", "vse0", "5x1K"), fed("1.7", "lost", "5x1K"))
+    some, none = table.rows
+    assert some.cells["ours"]["i2t_r1"].value == 40.5 and some.trouble == ""
+    assert "seed 2 collapsed, left out" in some.made
+    assert none.cells["ours"]["i2t_r1"].value == pytest.approx(82 / 3) and none.trouble == "collapsed"
+    assert not none.cells["ours"]["i2t_r1"].best
+    assert [len(row.ours) for row in table.rows] == [2, 3]
+
+
 def test_several_seeds_give_mean_and_sample_deviation(models, build):
     for seed, r1 in enumerate((40.0, 41.0, 45.0)):
         models.add("vse0", (r1, *I2T[1:]), seed=seed)

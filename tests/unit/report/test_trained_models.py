@@ -11,7 +11,7 @@ from plans import PARAMS
 from reported import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.base.errors import VseppError
-from vsepp.report.models import dirty_steps, require_one_test
+from vsepp.report.models import dirty_steps, level, pair, require_one_test, sound, trouble_of
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
 
@@ -77,6 +77,40 @@ def test_scores_of_different_test_sets_are_not_averaged(models):
         require_one_test(models.records["run"], "5x1K")
     with pytest.raises(VseppError, match=r"no protocol 1K; it has 5x1K"):
         require_one_test(models.records["run"], "1K")
+
+
+def test_a_seed_that_a_plan_names_twice_is_refused(models):
+    spec = models.add("run")
+    with pytest.raises(VseppError, match=r"a seed is given twice, or none is named: .*run/seed-0 and"):
+        read_models([spec, spec])
+
+
+def test_sound_seeds_that_all_have_are_paired_and_what_was_left_out_is_said(models):
+    for run, seeds in (("a", (2, 10, 1)), ("b", (10, 2, 3))):
+        for seed in seeds:
+            models.add(run, seed=seed, collapsed=(run, seed) == ("a", 1))
+    models.add("lost", collapsed=True)
+    records = models.records
+    found = pair(records, "5x1K")
+    assert found.seeds == (2, 10), "by number"
+    assert {run: [model.seed for model in side] for run, side in found.models.items() if run != "lost"} == {
+        "a": [2, 10],
+        "b": [2, 10],
+    }
+    assert found.left_out == ("a: seed 1 collapsed, left out",) and found.trouble == {"lost": "collapsed"}
+    assert "2 and 10" in found.common
+    assert [model.seed for model in sound(records["a"])] == [2, 10]
+    assert (trouble_of(records["a"]), trouble_of(records["lost"])) == ("", "collapsed")
+    assert sound(records["lost"]) == records["lost"], "its numbers stand, marked"
+
+
+def test_a_number_that_an_evaluation_does_not_have_is_none(models):
+    """As correlations with ratings of scores that are no inner product."""
+    models.add("run")
+    (model,) = models.records["run"]
+    assert model.score("5x1K", "sts_spearman") is None
+    assert level([model], "5x1K", "sts_spearman") is None
+    assert model.score("5x1K", "i2t_mrr") == pytest.approx(model.values("5x1K", "i2t_mrr").mean())
 
 
 def test_a_history_is_read_by_epoch_and_an_unknown_metric_named(models):
