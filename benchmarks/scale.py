@@ -30,9 +30,9 @@ from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec
 from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
-from vsepp.evaluation.blocks import EmbeddingScores, Vectors
 from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
-from vsepp.evaluation.ranks import rank_positives
+from vsepp.evaluation.ranks import rank as rank_truth
+from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.captions import open_captions
 from vsepp.features.frozen import FILE as FEATURES
@@ -115,13 +115,13 @@ def rank(folder: Path, pairs: int) -> dict[str, float]:
         vectors = embed_images(model, read, np.arange(pairs), CPU)
         queries = embed_captions(model, texts, asking, CPU)
     embedded = time.monotonic()
-    scores = EmbeddingScores(Vectors(vectors, queries, run.model.similarity))
-    ranks = rank_positives(scores, own_captions(asking))
+    scores = EmbeddingScores(vectors, queries, run.model.similarity)
+    ranks = rank_truth(scores, own_captions(asking))
     return {
         "embed_seconds": embedded - started,
         "rank_seconds": time.monotonic() - embedded,
         "embeddings_bytes": vectors.nbytes + queries.nbytes,
-        "median_rank": float(np.median(ranks.t2i)),
+        "median_rank": float(np.median(ranks["t2i"].best)),
     }
 
 

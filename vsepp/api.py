@@ -33,15 +33,18 @@ from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import (
     BATCH,
     embed_captions,
     embed_images,
     evaluation_mode,
 )
-from vsepp.evaluation.scores import best_of_blocks
+from vsepp.evaluation.evaluate import Evaluation
+from vsepp.evaluation.evaluate import evaluate as evaluate_test_set
+from vsepp.evaluation.rerank import best_of_blocks
+from vsepp.evaluation.scores import EmbeddingScores
+from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
@@ -354,9 +357,9 @@ def evaluate(
     caption_to_image: np.ndarray | Sequence[int],
     protocol: str = "5K",
     *,
-    fold_size: int = protocols.DEFAULT_FOLD_SIZE,
+    fold_size: int = DEFAULT_FOLD_SIZE,
     similarity: str | Component = "dot",
-) -> protocols.Evaluation:
+) -> Evaluation:
     """Compute R@K, Med r, Mean r and rsum of any model's embeddings, as in the tables.
 
     Parameters
@@ -386,7 +389,9 @@ def evaluate(
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
     a, b, owner = (_array(value, name) for name, value in given)
-    return protocols.evaluate(Embeddings(a, b, owner, chosen), protocol, fold_size)
+    tested = TestSet(EmbeddingScores(a, b, chosen), owner)
+    (found,) = evaluate_test_set(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
+    return found
 
 
 def layout_of(folder: Path) -> dict[str, Any]:

@@ -24,6 +24,7 @@ import yaml
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
 from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, write_karpathy, write_precomp
+from test_sets import embedded, under
 
 import vsepp
 from vsepp.api import LAYOUT, LAYOUT_FILE
@@ -35,9 +36,7 @@ from vsepp.data.download import read_lock
 from vsepp.data.raw import Container
 from vsepp.data.store import open_store
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.given import read_given
+from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truths import cxc, eccv
 from vsepp.features.published import import_precomputed
 from vsepp.models.encoder import build_encoder, save_encoder
@@ -203,22 +202,19 @@ def same_members(path, result, undamaged):
 def write_embeddings(folder):
     made = np.random.default_rng(0)
     images, captions = (made.standard_normal((n, 4)).astype(np.float32) for n in (3, 15))
-    Embeddings(images, captions, np.arange(15) // 5).save(folder / "embeddings.npz")
+    embedded(images, captions, np.arange(15) // 5).save(folder / "embeddings.npz")
     return folder / "embeddings.npz"
 
 
 def read_embeddings(path):
-    found = Embeddings.load(path)
-    vsepp.evaluate(
-        found.image_embeddings, found.caption_embeddings, found.caption_to_image, similarity=found.similarity
-    )
+    found = TestSet.read(path)
+    under(found)
     return found
 
 
 def embeddings_as_written(path, result, *_):
-    return _arrays_as_written(
-        path, vars(result), ("image_embeddings", "caption_embeddings", "caption_to_image")
-    )
+    found = {**result.scores.arrays, "caption_to_image": result.caption_to_image}
+    return _arrays_as_written(path, found, ("image_embeddings", "caption_embeddings", "caption_to_image"))
 
 
 def _arrays_as_written(path, result, names):
@@ -251,8 +247,8 @@ def write_lists(folder):
 
 
 def read_scored(path):
-    found = read_given(path)
-    evaluate(found, "5K")
+    found = TestSet.read(path)
+    under(found)
     return found
 
 

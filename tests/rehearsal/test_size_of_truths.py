@@ -7,15 +7,15 @@
 """
 
 import json
+import resource
 import subprocess
 import sys
-import textwrap
 
 import numpy as np
 import pytest
 from flickr8k import SHARED
+from test_sets import embedded
 
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.truths import cxc, eccv
 
 FILES = {role: SHARED / "cxc" / f"{file}.gz" for role, file in cxc.FILES.items()}
@@ -26,23 +26,6 @@ pytestmark = [
         not FILES["sits"].is_file() or not eccv.installed(), reason="files of the truths are not here"
     ),
 ]
-PARTS = """
-import json, resource, sys, time
-from pathlib import Path
-from vsepp.evaluation import judged, protocols
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.report.judged import as_text
-from vsepp.evaluation.truths import cxc, eccv
-
-found, start = {}, time.perf_counter()
-tested = Embeddings.load(Path(sys.argv[1]))
-protocols.evaluate(tested, "5K")
-truths = cxc.read({role: Path(path) for role, path in json.loads(sys.argv[2]).items()}), eccv.read(eccv.installed())
-for truth in truths:
-    vars(truth).update(t2t=None, i2i=None, ratings={})  # both cross-modal tasks alone
-    as_text(judged.judge(tested, truth))
-print(json.dumps({"seconds": time.perf_counter() - start, "kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -58,26 +41,12 @@ def embeddings(tmp_path_factory):
         "image_ids": np.asarray(truth.image_ids)[rows],
         "caption_ids": np.asarray(truth.caption_ids)[columns],
     }
-    Embeddings(images[rows], captions[columns], owner, **ids).save(path)
+    embedded(images[rows], captions[columns], owner, **ids).save(path)
     return path
 
 
-def test_three_truths_take_a_minute_and_three_gigabytes(embeddings):
-    files = json.dumps({role: str(path) for role, path in FILES.items()})
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(PARTS), str(embeddings), files],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = json.loads(done.stdout)
-    print(f"\nown, cxc and eccv, cross-modal: {found['seconds']:.0f} s, {found['kb'] / 1e6:.2f} GB")
-    assert found["seconds"] < 60
-    assert found["kb"] < 3e6
-
-
-def test_the_command_writes_ranks_of_every_task_whatever_the_order_of_the_file(embeddings, tmp_path):
-    """With both other tasks and the three correlations."""
+def test_three_truths_take_a_minute_of_one_core_and_three_gigabytes(embeddings, tmp_path):
+    """With both other tasks and the three correlations; ranks of every task, whatever the order of the file."""
     command = [
         sys.executable,
         "-m",
@@ -98,7 +67,10 @@ def test_the_command_writes_ranks_of_every_task_whatever_the_order_of_the_file(e
         f"archives={SHARED / 'cxc'}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    print(done.stdout)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = used.ru_utime + used.ru_stime
+    print(f"{done.stdout}\n{seconds:.0f} s, {used.ru_maxrss / 1e6:.2f} GB")
+    assert seconds < 60 and used.ru_maxrss < 3e6
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert {"i2t", "t2i", "t2t", "i2i", "sts", "sis", "sits"} <= metrics["cxc"].keys()
     ranks = np.load(tmp_path / "out" / "ranks.npz")

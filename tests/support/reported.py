@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 
 import numpy as np
 
-from vsepp.base.files import path_digest
+from vsepp.base.files import path_digest, write_arrays
 from vsepp.base.manifest import artefact_digest, write_manifest
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.evaluate import Evaluation
-from vsepp.evaluation.metrics import DirectionMetrics, RetrievalMetrics
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.ranks import (
+    DirectionMetrics,
+    RetrievalMetrics,
+    TaskRanks,
+    metrics_of_folds,
+    retrieval_metrics,
+)
 from vsepp.report.entries import TrainedSpec
 from vsepp.report.records import read_models
 
@@ -56,9 +59,7 @@ class Models:
         ancestors = [{"step": step, "digest": "d", **DIRTY} for step in behind]
         training = {**TRAINING, "machine": {"processor": processor}}
         seal(run, "train", trained, ancestors, **training)
-        found = evaluation_of(protocol, fold_size, n_images, i2t, t2i, ranks)
-        lists = {"t2i_items": np.zeros((5 * n_images, reranked), np.int64)} if reranked else {}
-        protocols.save([replace(found, lists=lists)], evaluation)
+        write_evaluation(evaluation, protocol, fold_size, n_images, i2t, t2i, ranks, reranked)
         own = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": artefact_digest(run)}
         ancestors = [*ancestors, {**own, **trained}]
         if measured_on:
@@ -88,22 +89,50 @@ class Models:
         return read_models(self.all)
 
 
-def evaluation_of(protocol="5x1K", fold_size=100, n_images=500, i2t=I2T, t2i=T2I, ranks=None):
-    """What a protocol says of a model: of hand-written metrics, or of the ranks of images with five captions each."""
+def write_evaluation(folder, protocol, fold_size, n_images, i2t, t2i, ranks=None, reranked=0):
+    """What an evaluation writes: hand-written metrics, or the metrics of ranks; of each query the best rank alone, as in old records."""
     scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
-    per_fold = [scores] * (n_images // fold_size)
     if ranks is None:
-        ranks = Ranks(with_recalls(n_images, *i2t[:3]), with_recalls(5 * n_images, *t2i[:3]))
+        ranks = ranks_of(with_recalls(n_images, *i2t[:3]), with_recalls(5 * n_images, *t2i[:3]))
+        folds = [scores] * (n_images // fold_size)
     else:
-        n_images = len(ranks.i2t)
-        per_fold = [
-            protocols.retrieval_metrics(
-                Ranks(ranks.i2t[start : start + fold_size], ranks.t2i[5 * start : 5 * (start + fold_size)])
-            )
-            for start in range(0, n_images, fold_size)
-        ]
+        n_images = len(ranks["i2t"].best)
+        ranks = ranks_of(ranks["i2t"].best, ranks["t2i"].best, fold_size)
+        scores, folds = retrieval_metrics(ranks), metrics_of_folds(ranks)
+    metrics = {
+        "protocol": protocol,
+        "fold_size": fold_size,
+        "folds": len(folds),
+        "n_images": n_images,
+        "n_captions": 5 * n_images,
+        "similarity": "dot",
+        **({"reranked": reranked} if reranked else {}),
+        **scores.to_dict(),
+        "per_fold": [fold.to_dict() for fold in folds],
+    }
+    (folder / "metrics.json").write_text(json.dumps({protocol: metrics}, indent=1) + "\n")
     captions = np.arange(5 * n_images)
-    return Evaluation(protocol, fold_size, "dot", tuple(per_fold), ranks, captions, captions // 5)
+    arrays = {"i2t": ranks["i2t"].best, "t2i": ranks["t2i"].best}
+    arrays |= {"caption_rows": captions, "caption_images": captions // 5}
+    write_arrays(
+        folder / "ranks.npz",
+        compressed=True,
+        **{f"{protocol}_{part}": array for part, array in arrays.items()},
+    )
+    if reranked:
+        lists = {f"{protocol}_t2i_items": np.zeros((5 * n_images, reranked), np.int64)}
+        write_arrays(folder / "best.npz", **lists)
+
+
+def ranks_of(i2t, t2i, fold=None, owner=None):
+    """Ranks of the best captions of images `(n_images,)`, and of the images of captions, five an image if `owner` does not say more."""
+    images = np.arange(len(i2t))
+    owner = np.repeat(images, 5) if owner is None else owner
+    fold = fold or len(images)
+    return {
+        "i2t": TaskRanks(np.arange(len(i2t) + 1), np.asarray(i2t), images, fold, whole=False),
+        "t2i": TaskRanks(np.arange(len(t2i) + 1), np.asarray(t2i), owner, fold),
+    }
 
 
 def with_recalls(queries, r1, r5, r10):

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from dag import RUNS
 from processes import wait_until
+from test_sets import under
 
 from vsepp.base.manifest import MANIFEST
-from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
-from vsepp.evaluation.evaluate import evaluate
+from vsepp.evaluation.run import mean_of_scores
+from vsepp.evaluation.test_set import TestSet
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -86,8 +87,8 @@ def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):
     assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
     project.run("reproduce_tables")
     metrics = json.loads((project.evaluation("both") / "metrics.json").read_text())["1K"]
-    members = [Embeddings.load(project.evaluation(run) / "embeddings.npz") for run in (VSE0, VSEPP)]
-    ranks = evaluate(mean_of_scores(*members), "1K", metrics["fold_size"])
+    members = [TestSet.read(project.evaluation(run) / "embeddings.npz") for run in (VSE0, VSEPP)]
+    ranks = under(mean_of_scores(*members), "1K", metrics["fold_size"])
     assert metrics["rsum"] == ranks.metrics.rsum
     assert f"{metrics['rsum']:.1f}" in (project.folder / REPORT / "runs/both.html").read_text()
     project.said("vsepp", "verify")

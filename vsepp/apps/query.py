@@ -23,9 +23,10 @@ from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.pictures import Picture, read_picture
 from vsepp.data.store import WholeImages, open_store
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import split_rows
-from vsepp.evaluation.scores import best_of_blocks
+from vsepp.evaluation.rerank import best_of_blocks
+from vsepp.evaluation.scores import EmbeddingScores
+from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped import model_folder, shipped_models
 
 LONGEST_TEXT = 1000
@@ -187,7 +188,8 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again, or get it"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
-    embeddings = Embeddings.load(evaluated / "embeddings.npz")
+    tested = TestSet.read(evaluated / "embeddings.npz")
+    assert isinstance(tested.scores, EmbeddingScores)
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
     store = _store_of(model.run, folder, corpus)
@@ -195,12 +197,12 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
         model,
         folder,
         read_manifest(corpus)["spec"]["name"],
-        embeddings.image_embeddings,
+        tested.scores.images,
         images["image_id"][rows.images].tolist(),
         images["file_name"][rows.images].tolist(),
-        embeddings.caption_embeddings,
+        tested.scores.captions,
         captions["text"][rows.captions].tolist(),
-        embeddings.caption_to_image,
+        tested.caption_to_image,
         None if store is None else open_store(store),
         rows.images,
     )

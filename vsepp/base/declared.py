@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     SplitName = str  # text wherever it is not checked
 else:
     SplitName = Split
-PROTOCOLS = ("1K", "5x1K", "5K")
-"""Protocols of own captions, see `vsepp.evaluation.evaluate`."""
+FOLDS = {"1K": 1, "5x1K": 5}
+"""Protocol → folds of the test set; any other protocol takes all images."""
+PROTOCOLS = (*FOLDS, "5K")
+"""Protocols of own captions, see `vsepp.evaluation.truth`."""
 WORDS: Literal["words"] = "words"
 PIECES: Literal["wordpieces"] = "wordpieces"
 """Kinds of tokens that a text encoder takes: words where it says nothing else."""

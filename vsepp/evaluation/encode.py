@@ -12,8 +12,8 @@ import torch
 
 from vsepp.base.errors import VseppError
 from vsepp.data.captions import Tokens
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.scores import ranges
+from vsepp.evaluation.scores import EmbeddingScores, ranges
+from vsepp.evaluation.test_set import TestSet
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import EvalImages
 from vsepp.models.joint import JointEmbedding
@@ -70,7 +70,7 @@ def encode_split(
     captions: Tokens | CaptionStates,
     rows: SplitRows,
     device: torch.device,
-) -> Embeddings:
+) -> TestSet:
     """Embed a split with the model in evaluation mode, in IEEE fp32 whatever precision it was trained in.
 
     Parameters
@@ -88,13 +88,14 @@ def encode_split(
 
     Returns
     -------
-    Embeddings
-        In file order: `image_embeddings` `(n_images, d)` and `caption_embeddings` `(n_captions, d)`, float32.
+    TestSet
+        Embeddings of images `(n_images, d)` and captions `(n_captions, d)`, float32, in file order, with the model's similarity.
     """
     with evaluation_mode(model, device):
         image_embeddings = embed_images(model, images, rows.images, device)
         caption_embeddings = embed_captions(model, captions, rows.captions, device)
-    return Embeddings(image_embeddings, caption_embeddings, rows.caption_to_image, model.spec.similarity)
+    scores = EmbeddingScores(image_embeddings, caption_embeddings, model.spec.similarity)
+    return TestSet(scores, rows.caption_to_image)
 
 
 @contextmanager

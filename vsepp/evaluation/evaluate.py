@@ -1,228 +1,276 @@
-"""Protocols: which test images are ranked against which, and over what metrics are averaged.
-
-| name | folds | metrics |
-|---|---|---|
-| `1K` | the first `fold_size` images | of that fold (all of Flickr30K's 1,000) |
-| `5x1K` | five consecutive folds of `fold_size` images | mean of each metric over the folds |
-| `5K` | all images at once | of all images (all of COCO's 5,000) |
-
-Folds follow the order of the test images' file. Recalls within a fold are higher than recalls over all images and
-not comparable with them, so a result always names its protocol.
-"""
+"""A test set under truths: own captions under a protocol, or what people found correct, see `vsepp.evaluation.truth`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from vsepp.base.declared import PROTOCOLS
-from vsepp.base.errors import VseppError
+from vsepp.base.declared import TASKS
 from vsepp.base.files import write_arrays, write_text
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metrics import FOLDS, RetrievalMetrics, mean_metrics, retrieval_metrics
 from vsepp.evaluation.ranks import (
+    DirectionMetrics,
     Ranks,
-    by_caption,
-    own_ranks,
-    rank_positives,
-    retrieval_ranks,
+    RetrievalMetrics,
+    metrics_of_folds,
+    rank_each,
+    retrieval_metrics,
+    task_ranks,
 )
-from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix, similarity_text
-from vsepp.evaluation.truth import own_captions
+from vsepp.evaluation.ratings import ESTIMATES, Correlation, correlation
+from vsepp.evaluation.scores import BestLists, Scores
+from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import Positives, Truth
 
-DEFAULT_FOLD_SIZE = 1000
 LISTS = "best.npz"
 """File of the re-ranked lists, beside `ranks.npz`."""
-Rerank = Callable[[Embeddings, slice, np.ndarray], BestLists]
-"""The embeddings of a fold, and which images and captions of the whole test set it has → the best items of each query with new scores."""
-
-
-class Scored(Protocol):
-    """Results of a test set under a protocol or a truth, as they are written."""
-
-    @property
-    def protocol(self) -> str:
-        """Name of the protocol or of the truth."""
-
-    @property
-    def arrays(self) -> Mapping[str, np.ndarray]:
-        """`<protocol>_<part>` → an array of `ranks.npz`."""
-
-    @property
-    def lists(self) -> Mapping[str, np.ndarray]:
-        """See `Evaluation.lists`."""
-
-    def to_dict(self) -> dict:
-        """All but the ranks, as `metrics.json` holds it."""
+Rerank = Callable[[Any, slice, np.ndarray], BestLists]
+"""Scores of a fold, and which images and captions of the whole test set it has → the best items of each query with new scores."""
+_PAPER = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The metrics of a set of embeddings under a protocol. Nothing is rounded."""
+    """A test set under a truth. Nothing is rounded."""
 
-    protocol: str
-    fold_size: int
-    """Images per fold; all images with `5K`."""
+    truth: Truth
     similarity: str
-    """Name of the similarity, or the words of a `ScoredSet`."""
-    per_fold: tuple[RetrievalMetrics, ...]
+    """Name of the similarity, or what else the scores are, in words."""
+    shape: tuple[int, int]
+    """Number of images and of captions that were ranked, in all folds."""
     ranks: Ranks
-    """Each query's rank within its fold: queries are the images of the folds, and the captions in `caption_rows`."""
-    caption_rows: np.ndarray
-    """`(n_captions,)` int64, ascending: rows of the caption embeddings that were ranked."""
-    caption_images: np.ndarray
-    """`(n_captions,)` int64: the row of the image of each caption in `caption_rows`."""
+    """In the order of the truth, whatever the order of the test set; of own captions each query's ranks within its fold."""
+    correlations: Mapping[str, Correlation] = field(default_factory=dict)
+    """Name of ratings → how the scores go with them."""
     lists: Mapping[str, np.ndarray] = field(default_factory=dict)
     """`i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores`, `(n_queries, k)`, where the k best of each query were re-ranked: rows of the
-    embeddings, the most similar first, and their new scores."""
+    test set, the most similar first, and their new scores. Written for own captions alone."""
+
+    @property
+    def protocol(self) -> str:
+        """Name of the protocol or of the truth, under which metrics and ranks are written."""
+        return self.truth.name
+
+    @property
+    def fold_size(self) -> int:
+        """Images that are ranked among each other."""
+        return self.shape[0] // len(self.truth.folds)
 
     @property
     def reranked(self) -> int:
         """k, how many items of each query were re-ranked; 0: none."""
         return self.lists["t2i_items"].shape[1] if self.lists else 0
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """As `Scored.arrays`."""
-        parts = {"i2t": self.ranks.i2t, "t2i": self.ranks.t2i}
-        if self.ranks.i2t_all is not None:
-            parts["i2t_captions"] = by_caption(self.ranks, self.caption_images)
-        parts |= {"caption_rows": self.caption_rows, "caption_images": self.caption_images}
-        return {f"{self.protocol}_{part}": array for part, array in parts.items()}
-
     @cached_property
     def metrics(self) -> RetrievalMetrics:
         """Mean over the folds."""
-        return mean_metrics(self.per_fold)
+        return retrieval_metrics(self.ranks)
 
-    def __str__(self) -> str:
-        """A small table of both directions to read; numbers are rounded here and nowhere else."""
-        folds = len(self.per_fold)
-        lines = [
-            f"protocol {self.protocol}: {folds} fold{'s' * (folds > 1)} of {self.fold_size} images, "
-            f"{len(self.caption_rows)} captions in all, {similarity_text(self.similarity)}"
-            + (f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""),
-            f"{'':<32}{'R@1':>7}{'R@5':>7}{'R@10':>7}{'Med r':>8}{'Mean r':>9}",
-        ]
-        metrics = self.metrics
-        for name, side in (
-            ("caption retrieval (image→text)", metrics.i2t),
-            ("image retrieval (text→image)", metrics.t2i),
-        ):
-            lines.append(
-                f"{name:<32}{side.r1:>7.1f}{side.r5:>7.1f}{side.r10:>7.1f}{side.medr:>8.1f}{side.meanr:>9.1f}"
-            )
-        return "\n".join([*lines, f"rsum {metrics.rsum:.1f}"])
+    @property
+    def per_fold(self) -> list[RetrievalMetrics]:
+        """The metrics of each fold."""
+        return metrics_of_folds(self.ranks)
 
-    def to_dict(self) -> dict:
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`<protocol>_<part>` → an array of `ranks.npz`, see `vsepp.evaluation.ranks.kept_ranks`."""
+        found: dict[str, np.ndarray] = {}
+        if self.truth.image_ids is None:
+            of_captions = self.truth.tasks["t2i"]
+            captions = np.searchsorted(of_captions.queries, self.truth.tasks["i2t"].items)
+            found = {"i2t": self.ranks["i2t"].best, "t2i": self.ranks["t2i"].ranks}
+            found["i2t_captions"] = np.empty(len(captions))
+            found["i2t_captions"][captions] = self.ranks["i2t"].ranks
+            found |= {"caption_rows": of_captions.queries, "caption_images": of_captions.items}
+        else:
+            for task, ranks in self.ranks.items():
+                found[task], found[f"{task}_starts"] = ranks.ranks, ranks.starts
+                found[f"{task}_images"] = self.truth.images_of(task)
+        return {f"{self.protocol}_{part}": array for part, array in found.items()}
+
+    def to_dict(self) -> dict[str, Any]:
         """All but the ranks, as `metrics.json` holds it."""
+        by_ids = self.truth.image_ids is not None
         return {
             "protocol": self.protocol,
+            **({"truth": self.truth.digest} if by_ids else {}),
             "fold_size": self.fold_size,
-            "folds": len(self.per_fold),
-            "n_images": len(self.ranks.i2t),
-            "n_captions": len(self.ranks.t2i),
+            "folds": len(self.truth.folds),
+            "n_images": self.shape[0],
+            "n_captions": self.shape[1],
             "similarity": self.similarity,
             **({"reranked": self.reranked} if self.lists else {}),
             **self.metrics.to_dict(),
-            "per_fold": [fold.to_dict() for fold in self.per_fold],
+            **({} if by_ids else {"per_fold": [fold.to_dict() for fold in self.per_fold]}),
+            **{
+                what: {"spearman": each.value, "sd": each.sd, "interval_images": [each.low, each.high]}
+                for what, each in self.correlations.items()
+            },
         }
 
+    def __str__(self) -> str:
+        """The paper's metrics to read."""
+        sides: list[DirectionMetrics] = [getattr(self.metrics, task) for task in self.ranks]
+        return self.table(
+            {name: [f"{getattr(side, key):.1f}" for side in sides] for key, name in _PAPER.items()}
+        )
 
-def evaluate(
-    tested: Embeddings | ScoredSet,
-    protocol: str,
-    fold_size: int = DEFAULT_FOLD_SIZE,
-    rerank: Rerank | None = None,
-) -> Evaluation:
-    """Rank a test set under a protocol.
+    def table(self, rows: Mapping[str, Sequence[str]]) -> str:
+        """What was ranked, metrics to read, and notes; numbers are rounded here and in `rows` and nowhere else.
+
+        Parameters
+        ----------
+        rows
+            Name of a metric → a cell for each task.
+        """
+        folds, (n_images, n_captions) = len(self.truth.folds), self.shape
+        gallery = f"{n_images:,} images" if folds == 1 else f"{folds} folds of {self.fold_size:,} images"
+        words = f"{self.similarity} similarity" if self.similarity.isidentifier() else self.similarity
+        again = f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""
+        asked = (f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
+        width = max(24, *(len(cell) + 2 for cells in rows.values() for cell in cells))
+        lines = [
+            f"{self.protocol}: {gallery}, {n_captions:,} captions, {words}{again}",
+            f"queries: {', '.join(asked)}",
+            f"{'':<12}" + "".join(f"{TASKS[task]:>{width}}" for task in self.ranks),
+        ]
+        lines += [
+            f"{name:<12}" + "".join(f"{cell:>{width}}" for cell in cells) for name, cells in rows.items()
+        ]
+        lines.append(f"rsum {self.metrics.rsum:.1f}")
+        lines += [
+            f"{what.upper()}: Spearman {each.value:.1f} ± {each.sd:.1f} over {ESTIMATES:,} drawings; over images "
+            f"[{each.low:.1f}, {each.high:.1f}]"
+            for what, each in self.correlations.items()
+        ]
+        if self.truth.absent:
+            lines.append(f"{self.truth.absent} correct captions outside the test set count as not found")
+        if self.truth.image_ids is not None:
+            lines.append(f"digest {self.truth.digest}")
+        return "\n".join(lines)
+
+
+def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = None) -> list[Evaluation]:
+    """Rank a test set under truths. What ranks the same images and captions is ranked in one pass over their scores.
 
     Parameters
     ----------
     tested
         The whole test set, images in file order.
-    protocol
-        `1K`, `5x1K` or `5K`.
-    fold_size
-        Images per fold; not used by `5K`.
+    truths
+        Own captions of the test set, see `vsepp.evaluation.truth.own_captions`; and truths with ids, for a test set with ids in any order.
     rerank
-        Scores the best items of each fold of embeddings anew; other items are tied below. `None`: the scores alone rank.
+        Scores the best items of each fold anew; other items are tied below. `None`: the scores alone rank.
+
+    Returns
+    -------
+    list
+        For each truth; without tasks and ratings that the scores do not tell.
 
     Raises
     ------
     VseppError
-        On an unknown protocol, a fold size below 1, fewer images than the protocol needs, and lists that the protocol cuts into folds.
+        If ids are missing or differ from a truth's gallery, and for lists of the best that a protocol cuts into folds.
     """
-    owner = tested.caption_to_image
-    folds = protocol_folds(protocol, int(owner.max()) + 1, fold_size)  # each image has a caption
-    t2i, i2t_captions = np.empty((2, len(owner)))
-    found, rows_of, best = [], [], []
-    for fold in folds:
-        rows = np.flatnonzero((owner >= fold.start) & (owner < fold.stop))
-        part = _part(tested, fold, rows)
-        if rerank is None or isinstance(part, ScoredSet):
-            found.append(retrieval_ranks(part))
-        else:
-            best.append(rerank(part, fold, rows))
-            found.append(rank_positives(best[-1], own_captions(part.caption_to_image)))
-        rows_of.append(rows)
-        t2i[rows], i2t_captions[rows] = found[-1].t2i, by_caption(found[-1], owner[rows])
-    caption_rows = np.flatnonzero(owner < folds[-1].stop)
-    return Evaluation(
-        protocol=protocol,
-        fold_size=folds[0].stop,
-        similarity=tested.similarity if isinstance(tested, ScoredSet) else tested.similarity.name,
-        per_fold=tuple(map(retrieval_metrics, found)),
-        ranks=own_ranks(t2i[caption_rows], i2t_captions[caption_rows], owner[caption_rows]),
-        caption_rows=caption_rows,
-        caption_images=owner[caption_rows],
-        lists=_joined(folds, rows_of, best),
-    )
+    here = [truth.of_rows(tested.image_ids, tested.caption_ids) for truth in truths]
+    ends = [[fold.indices(tested.scores.shape[0])[:2] for fold in truth.folds] for truth in here]
+    folds = {of: _Fold.of(tested, *of, rerank) for of in dict.fromkeys(one for each in ends for one in each)}
+    ranks: list[dict[str, np.ndarray]] = [{} for _ in here]
+    for of, fold in folds.items():
+        asking = [number for number, each in enumerate(ends) if of in each]
+        parts = [fold.part(here[number]) for number in asking]
+        found = rank_each(fold.scores, [truth for truth, _ in parts])
+        for number, (_, inside), of_tasks in zip(asking, parts, found, strict=True):
+            for task, of_task in of_tasks.items():
+                every = ranks[number].setdefault(task, np.empty(len(here[number].tasks[task].items)))
+                every[inside[task]] = of_task
+    results = []
+    for number, truth in enumerate(truths):
+        its = [folds[of] for of in ends[number]]
+        results.append(
+            Evaluation(
+                truth,
+                tested.similarity,
+                (sum(fold.scores.shape[0] for fold in its), sum(fold.scores.shape[1] for fold in its)),
+                task_ranks(truth, ranks[number]),
+                _correlations(truth, here[number], its[0].scores),
+                _joined(its) if rerank and truth.image_ids is None else {},
+            )
+        )
+    return results
 
 
-def _joined(
-    folds: Sequence[slice], caption_rows: Sequence[np.ndarray], best: Sequence[BestLists]
-) -> dict[str, np.ndarray]:
-    """Lists of all folds as `Evaluation.lists` has them, from each fold's images, captions and lists."""
-    if not best:
-        return {}
-    i2t, t2i = (list(zip(*(one.lists[task] for one in best), strict=True)) for task in ("i2t", "t2i"))
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """Images that are ranked among each other, with their captions."""
+
+    images: slice
+    captions: np.ndarray
+    scores: Scores
+    places: Mapping[str, np.ndarray]
+    """`i`, `t`: place in the fold of each image and caption of the test set; -1 outside."""
+
+    @classmethod
+    def of(cls, tested: TestSet, start: int, stop: int, rerank: Rerank | None) -> _Fold:
+        owner, images = tested.caption_to_image, slice(start, stop)
+        captions = np.flatnonzero((owner >= start) & (owner < stop))
+        scores = tested.scores if len(captions) == len(owner) else tested.scores.part(images, captions)
+        if rerank is not None:
+            scores = rerank(scores, images, captions)
+        places = {kind: np.full(count, -1) for kind, count in zip("it", tested.scores.shape, strict=True)}
+        places["i"][images], places["t"][captions] = np.arange(stop - start), np.arange(len(captions))
+        return cls(images, captions, scores, places)
+
+    def part(self, truth: Truth) -> tuple[Truth, dict[str, np.ndarray]]:
+        """The part of a truth with the queries of the fold, and task → whether each positive of the truth is in it."""
+        absent = len(self.captions) + np.arange(truth.absent)
+        places = {**self.places, "t": np.append(self.places["t"], absent)}
+        tasks, inside = {}, {}
+        for task, each in truth.tasks.items():
+            queries, counts = places[task[0]][each.queries], np.diff(each.starts)
+            asking = queries >= 0
+            inside[task] = np.repeat(asking, counts)
+            starts = np.append(0, np.cumsum(counts[asking]))
+            tasks[task] = Positives(queries[asking], starts, places[task[2]][each.items[inside[task]]])
+        return replace(truth, tasks=tasks), inside
+
+
+def _correlations(truth: Truth, here: Truth, scores: Scores) -> dict[str, Correlation]:
+    """Name of ratings → how scores of all images and captions go with them; `here`: the truth by their rows."""
+    found = {}
+    for what, ratings in truth.ratings.items():
+        within = scores if ratings.task == "i2t" else scores.among(ratings.task)
+        if within is not None:
+            order = np.argsort(here.ratings[what].queries, kind="stable")
+            rated = np.empty(len(order))
+            rated[order] = within.of(
+                here.ratings[what].queries[order], here.ratings[what].items[order], "i2t"
+            )
+            found[what] = correlation(ratings, rated, truth.images_of(ratings.task, ratings.queries))
+    return found
+
+
+def _joined(folds: Sequence[_Fold]) -> dict[str, np.ndarray]:
+    """Re-ranked lists of all folds as `Evaluation.lists` has them."""
+    lists = [fold.scores.arrays for fold in folds]
     # Captions of a fold need not stand together in the file.
-    order = np.argsort(np.concatenate(caption_rows))
-    captions = [rows[items] for rows, items in zip(caption_rows, i2t[0], strict=True)]
-    images = [fold.start + items for fold, items in zip(folds, t2i[0], strict=True)]
+    order = np.argsort(np.concatenate([fold.captions for fold in folds]))
+    captions = [fold.captions[of["i2t_items"]] for fold, of in zip(folds, lists, strict=True)]
+    images = [fold.images.start + of["t2i_items"] for fold, of in zip(folds, lists, strict=True)]
     return {
         "i2t_items": np.concatenate(captions),
-        "i2t_scores": np.concatenate(i2t[1]),
+        "i2t_scores": np.concatenate([of["i2t_scores"] for of in lists]),
         "t2i_items": np.concatenate(images)[order],
-        "t2i_scores": np.concatenate(t2i[1])[order],
+        "t2i_scores": np.concatenate([of["t2i_scores"] for of in lists])[order],
     }
 
 
-def _part(tested: Embeddings | ScoredSet, images: slice, captions: np.ndarray) -> Embeddings | ScoredSet:
-    """The part of a test set with a range of images and their captions, given by row."""
-    owner = tested.caption_to_image[captions] - images.start
-    if not isinstance(tested, ScoredSet):
-        rows = tested.caption_embeddings
-        some = rows if len(captions) == len(rows) else rows[captions]
-        return Embeddings(tested.image_embeddings[images], some, owner, tested.similarity)
-    if tested.scores.shape == (images.stop - images.start, len(captions)):
-        return tested
-    if not isinstance(tested.scores, ScoreMatrix):
-        raise VseppError(
-            f"{tested.similarity}: expected protocol 5K, which ranks all images at once; a list of the whole gallery holds few "
-            "items of a fold, and recalls from these would be too low; give a matrix of scores or embeddings"
-        )
-    return ScoredSet(ScoreMatrix(tested.scores.scores[images][:, captions]), owner, tested.similarity)
-
-
-def save(evaluations: Sequence[Scored], folder: Path) -> None:
+def save(evaluations: Sequence[Evaluation], folder: Path) -> None:
     """Write `metrics.json` (protocol or truth → metrics) and `ranks.npz` (the ranks of every query) into a folder.
 
     Re-ranked lists are written too, as `best.npz`: `<protocol>_<part>` → an array of `Evaluation.lists`.
@@ -238,20 +286,3 @@ def save(evaluations: Sequence[Scored], folder: Path) -> None:
     }
     if lists:
         write_arrays(folder / LISTS, compressed=True, **lists)
-
-
-def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> list[slice]:
-    """Ranges of test images that a protocol ranks among themselves; errors as in `evaluate`."""
-    if protocol not in PROTOCOLS:
-        raise VseppError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
-    if protocol == "5K":
-        return [slice(0, n_images)]
-    if fold_size < 1:
-        raise VseppError(f"fold size: expected at least 1 image, got {fold_size}")
-    folds = FOLDS[protocol]
-    if n_images < folds * fold_size:
-        raise VseppError(
-            f"protocol {protocol} needs {folds} × {fold_size} = {folds * fold_size} test images, "
-            f"got {n_images}; give a smaller fold size, or use protocol 5K, which ranks all images at once"
-        )
-    return [slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size)]

@@ -1,24 +1,27 @@
-"""The paper's metrics, from ranks: what trainings validate by and evaluations write. `vsepp.evaluation.metric_list` has all metrics.
+"""All metrics, from ranks: tables, intervals and claims find them here. A new metric needs an entry of `METRICS`; no model is trained or
+evaluated again for it.
 
 NumPy is imported where it is needed, since configuration reads the names of metrics and must start fast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from vsepp.evaluation.ranks import PositiveRanks, Ranks
+    from vsepp.evaluation.ranks import Ranks, TaskRanks
 
-
-FOLDS = {"1K": 1, "5x1K": 5}
-"""Protocol → folds of the test set; any other protocol takes all images."""
+AT_CHANCE = "ranks like chance"
+"""Said of a model for which `ranks_like_chance` is true."""
+_Z = 1.959964
+"""Standard deviations of a normal distribution within which 95 % lie."""
 
 
 def _mean(values: Any) -> float:
@@ -27,14 +30,14 @@ def _mean(values: Any) -> float:
 
 @dataclass(frozen=True)
 class Metric:
-    """One number for how well one direction retrieves."""
+    """One number for how well one task retrieves."""
 
     name: str
     """Name at the head of a column."""
-    of: Callable[[PositiveRanks], Any]
+    of: Callable[[TaskRanks], Any]
     """Value of each query, `(n_queries,)`, from the ranks of its positives."""
     mean: Callable[[Any], float] = _mean
-    """Values of all queries → the metric. Where the metric is not their mean, no values per image average to it."""
+    """Values of all queries of a fold → the metric. Where the metric is not their mean, no values per image average to it."""
     factor: float = 100.0
     """100 for a metric in per cent."""
     lower_is_better: bool = False
@@ -46,7 +49,7 @@ class Metric:
         """Whether it is the mean of its queries' values."""
         return self.mean is _mean
 
-    def values(self, ranks: PositiveRanks) -> Any:
+    def values(self, ranks: TaskRanks) -> Any:
         """Value of each query, `(n_queries,)`, without the factor.
 
         Raises
@@ -54,134 +57,123 @@ class Metric:
         VseppError
             If it needs ranks that were not kept.
         """
-        if self.needs_all and not ranks.is_whole:
+        if self.needs_all and not ranks.whole:
             raise VseppError(
                 f"{self.name}: needs the ranks of all correct items, which were not kept; evaluate again"
             )
         return self.of(ranks)
 
-    def __call__(self, ranks: PositiveRanks) -> float:
-        """The metric of all queries; errors as in `values`."""
-        return self.factor * self.mean(self.values(ranks))
+    def __call__(self, ranks: TaskRanks) -> float:
+        """The metric of all queries, the mean over the folds; errors as in `values`."""
+        folds = [self.mean(values) for values in ranks.by_fold(self.values(ranks))]
+        return self.factor * (sum(folds) / len(folds))
 
 
-def _recall(k: int) -> Metric:
-    """A correct item tied for first place with one other (rank 0.5) counts for R@1, with two others (rank 1) it does not."""
-    return Metric(f"R@{k}", lambda ranks: ranks.best < k)
+def _median_rank(values: Any) -> float:
+    from vsepp.evaluation.ranks import median_rank
+
+    return median_rank(values)
 
 
-def _floor_of_median(values: Any) -> float:
+def _r_precision(ranks: TaskRanks) -> Any:
+    counts = ranks.counts
+    return ranks.sums(ranks.places < counts.repeat(counts)) / counts
+
+
+def _average_precision(ranks: TaskRanks) -> Any:
+    """A positive at place p from 0, the j-th of its query, adds j / (p + 1) / R where p is below R."""
+    counts = ranks.counts
+    gains = (ranks.order + 1) / (ranks.places + 1) * (ranks.places < counts.repeat(counts))
+    return ranks.sums(gains) / counts
+
+
+def _ndcg(ranks: TaskRanks, k: int = 10) -> Any:
     import numpy as np
 
-    return float(np.floor(np.median(values))) + 1
+    gains = 1 / np.log2(ranks.places + 2) * (ranks.places < k)
+    best = np.cumsum(1 / np.log2(np.arange(k) + 2))
+    return ranks.sums(gains) / best[np.minimum(ranks.counts, k) - 1]
 
 
-PAPER: dict[str, Metric] = {
-    "r1": _recall(1),
-    "r5": _recall(5),
-    "r10": _recall(10),
-    "medr": Metric("Med r", lambda ranks: ranks.best, _floor_of_median, 1.0, lower_is_better=True),
+METRICS: dict[str, Metric] = {
+    "r1": Metric("R@1", lambda ranks: ranks.found(1)),
+    "r5": Metric("R@5", lambda ranks: ranks.found(5)),
+    "r10": Metric("R@10", lambda ranks: ranks.found(10)),
+    "medr": Metric("Med r", lambda ranks: ranks.best, _median_rank, 1.0, lower_is_better=True),
     "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
+    "mrr": Metric("MRR", lambda ranks: 1 / (ranks.best + 1)),
+    "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
+    "mapr": Metric("mAP@R", _average_precision, needs_all=True),
+    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
 }
-"""The paper's metrics, key → metric. Med r is the floor of the median of the ranks from 0, plus 1, as in the released code; Mean r is the
-mean of these ranks plus 1."""
+"""Key → metric; the paper's five, which evaluations write, come first."""
+RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
+"""Recalls that rsum adds up."""
+COMPARED = (*RECALLS, "rsum")
+"""Metrics that histories of training have, and by which runs are compared."""
+SCORES = (*(f"{task}_{key}" for task in TASKS for key in METRICS), "rsum")
+"""Metrics that an evaluation under a protocol or a truth has, or that its ranks give."""
+AVERAGED = tuple(score for score in SCORES if score == "rsum" or METRICS[score.partition("_")[2]].is_mean)
+"""Metrics that are the mean of a value per image: they can have intervals, and be claimed."""
 
 
-@dataclass(frozen=True)
-class DirectionMetrics:
-    """The paper's metrics of one direction. Nothing is rounded."""
-
-    r1: float
-    """R@1: percentage of queries with a rank below 1."""
-    r5: float
-    """R@5, percent."""
-    r10: float
-    """R@10, percent."""
-    medr: float
-    """Med r, 1 is best; a whole number for one fold, a mean of whole numbers for several."""
-    meanr: float
-    """Mean r, 1 is best."""
-
-
-@dataclass(frozen=True)
-class RetrievalMetrics:
-    """Both directions of retrieval."""
-
-    i2t: DirectionMetrics
-    """Caption retrieval."""
-    t2i: DirectionMetrics
-    """Image retrieval."""
-
-    @property
-    def rsum(self) -> float:
-        """Sum of the six recalls; 600 is best."""
-        return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
-
-    @property
-    def recalls(self) -> dict[str, float]:
-        """`i2t_r1`, …, `t2i_r10` and `rsum`, as histories of training hold them."""
-        sides = {"i2t": self.i2t, "t2i": self.t2i}
-        found = {f"{task}_{key}": getattr(sides[task], key) for task in sides for key in ("r1", "r5", "r10")}
-        return {**found, "rsum": self.rsum}
-
-    def to_dict(self) -> dict:
-        """Both directions and rsum, as `metrics.json` holds them."""
-        return {**asdict(self), "rsum": self.rsum}
-
-
-def direction_metrics(ranks: np.ndarray) -> DirectionMetrics:
-    """The paper's metrics of one direction, see `PAPER`.
+def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
+    """Value of a metric for each image that asks, in per cent; the mean of all is the metric.
 
     Parameters
     ----------
     ranks
-        `(n_queries,)`, rank of each query's best correct item; 0 is best, and a rank may be fractional, since a tie counts half.
+        Ranks under a protocol or a truth.
+    metric
+        One of `AVERAGED`.
+
+    Returns
+    -------
+    np.ndarray
+        `(n_images,)` float64; `None` where the metric's task was not ranked. Queries of one image count together: m + (f − m·q) / q̄, with
+        a fold's metric m and mean number of queries q̄, for an image whose q queries have values that add up to f; where all images have
+        equally many queries, this is f / q.
 
     Raises
     ------
     VseppError
-        If there are no queries.
+        On a metric without values per image, and on a metric that needs ranks which were not kept.
     """
-    from vsepp.evaluation.ranks import PositiveRanks
-
-    if len(ranks) == 0:
-        raise VseppError("no ranks: expected at least one query")
-    best = PositiveRanks.of_best(ranks)
-    return DirectionMetrics(**{key: metric(best) for key, metric in PAPER.items()})
-
-
-def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
-    """The paper's metrics of both directions."""
-    return RetrievalMetrics(direction_metrics(ranks.i2t), direction_metrics(ranks.t2i))
-
-
-def mean_metrics(folds: Sequence[RetrievalMetrics]) -> RetrievalMetrics:
-    """Mean over folds of each metric, Med r included."""
     import numpy as np
 
-    i2t, t2i = np.mean([[astuple(fold.i2t), astuple(fold.t2i)] for fold in folds], axis=0).tolist()
-    return RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
+    if metric not in AVERAGED:
+        raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
+    if metric == "rsum":
+        every = [per_image(ranks, recall) for recall in RECALLS]
+        return np.sum(every, axis=0)  # type: ignore[arg-type]  # both directions are always ranked
+    task, _, key = metric.partition("_")
+    if task not in ranks:
+        return None
+    of_task, n = ranks[task], 1 + max(int(each.images.max()) for each in ranks.values())
+    images, size = of_task.images, of_task.fold
+    # A metric is the mean over the folds, so folds matter where they have unequal numbers of queries.
+    per_query = (size / np.bincount(images // size, minlength=n // size))[:, None]
+    weights = np.bincount(images, minlength=n).reshape(-1, size) * per_query
+    values = np.bincount(images, weights=METRICS[key].values(of_task), minlength=n).reshape(-1, size)
+    shares = METRICS[key].factor * values * per_query
+    return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
 
-def chance_rsum(n_images: int, n_captions: float, positives: Sequence[Any] | None = None) -> float:
-    """rsum for a ranking by chance.
+def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
+    """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's rsum.
 
     Parameters
     ----------
+    ranks
+        As in `per_image`.
     n_images, n_captions
-        Number of images and of captions in a fold.
-    positives
-        For each direction, number of positives of each query, `(n_queries,)`; by default own captions, equally many for all
-        images.
+        Number of images and of captions that were ranked, in all folds.
     """
-    import numpy as np
+    from vsepp.evaluation.ranks import chance_rsum
 
-    of_images, of_captions = positives or (n_captions / n_images, 1.0)
-    rsum = 0.0
-    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
-        for k in (1, 5, 10):
-            # None of a query's positives among the first k.
-            left = gallery - np.arange(min(k, int(gallery)))
-            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
-            rsum += 100.0 * (1 - float(np.mean(missed)))
-    return rsum
+    values = per_image(ranks, "rsum")
+    assert values is not None
+    folds = len(values) // ranks["i2t"].fold
+    positives = [ranks[task].counts for task in ("i2t", "t2i")] if ranks["i2t"].whole else None
+    low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5
+    return bool(low <= chance_rsum(n_images / folds, n_captions / folds, positives))

@@ -1,13 +1,12 @@
 """Ranks by counting: the number of wrong items that score above a correct one, plus half of the wrong items tied with it.
 
-Scores are `scores[image, caption]`, always that way round. They are computed and counted part by part, so that no
-`(n_images, n_captions)` array is ever in memory. Nothing is sorted: a rank is a count.
+The paper's metrics are counts of ranks. They stand here, since trainings are validated by them; `vsepp.evaluation.metrics` has all metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,29 +14,25 @@ import numpy as np
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.blocks import EmbeddingScores
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.scores import BestLists, Pairs, ScoredSet, ScoreMatrix, Scores
-from vsepp.evaluation.truth import Truth, captions_of, own_captions
+from vsepp.evaluation.scores import EmbeddingScores, Pairs, Scores
+from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import Positives, Truth, own_captions
 
 
 @dataclass(frozen=True, eq=False)
-class PositiveRanks:
-    """Rank of every correct item of each query of one direction, 0 is best; halves come from ties."""
+class TaskRanks:
+    """Rank of every correct item of each query of one task, 0 is best; halves come from ties."""
 
     starts: np.ndarray
     """`(n_queries + 1,)` int64: where each query's positives begin."""
     ranks: np.ndarray
     """`(n_positives,)` float64: wrong items above, plus half of the wrong ones tied. Other correct items do not count."""
-    is_whole: bool = True
+    images: np.ndarray
+    """`(n_queries,)` int64: the image of each query, from 0; images that ask in no task are not counted."""
+    fold: int
+    """Number of images in a fold. Images of a fold follow each other."""
+    whole: bool = True
     """Whether ranks of all positives are there; old records kept only the best of each query."""
-    images: np.ndarray | None = None
-    """`(n_queries,)` int64: the image of each query, from 0; `None` where every image and every caption is a query, in their order."""
-
-    @classmethod
-    def of_best(cls, ranks: np.ndarray, is_whole: bool = False) -> PositiveRanks:
-        """Ranks of one positive per query, `(n_queries,)`: the best or the only one."""
-        return cls(np.arange(len(ranks) + 1), ranks, is_whole)
 
     @cached_property
     def best(self) -> np.ndarray:
@@ -66,78 +61,125 @@ class PositiveRanks:
         """Sum over the positives of each query, `(n_positives,)` to `(n_queries,)`."""
         return np.add.reduceat(values, self.starts[:-1])
 
+    def found(self, k: int) -> np.ndarray:
+        """`(n_queries,)` bool: whether a correct item is among the first k. Tied for first place with one other (rank 0.5) it counts for
+        R@1, with two others (rank 1) it does not."""
+        return self.best < k
 
-@dataclass(frozen=True, eq=False)
-class Ranks:
-    """Ranks in both directions."""
+    def by_fold(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values of the queries, `(n_queries,)`, fold by fold."""
+        folds = self.images // self.fold
+        return [values[folds == fold] for fold in range(int(folds.max()) + 1)]
 
-    i2t: np.ndarray
-    """Caption retrieval: `(n_queries,)` float64, rank of an image's best caption among the wrong ones."""
-    t2i: np.ndarray
-    """Image retrieval: `(n_queries,)` float64, rank of a caption's best image among the wrong ones."""
-    i2t_all: PositiveRanks | None = None
-    """Ranks of every positive; `None` where only the best was kept."""
-    t2i_all: PositiveRanks | None = None
-    within: Mapping[str, PositiveRanks] = field(default_factory=dict)
-    """Ranks of `t2t` and `i2i`, for truths that have these tasks."""
+
+Ranks = Mapping[str, TaskRanks]
+"""Task → its ranks; a test set without scores of captions among captions has no `t2t`."""
+
+
+# --- The paper's metrics -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DirectionMetrics:
+    """The paper's metrics of one task. Nothing is rounded."""
+
+    r1: float
+    """R@1: percentage of queries with a rank below 1."""
+    r5: float
+    """R@5, percent."""
+    r10: float
+    """R@10, percent."""
+    medr: float
+    """Med r, 1 is best: the floor of the median of the ranks from 0, plus 1, as in the released code; a mean of whole numbers for several
+    folds."""
+    meanr: float
+    """Mean r, 1 is best."""
+
+    @classmethod
+    def of_folds(cls, ranks: TaskRanks) -> list[DirectionMetrics]:
+        """The metrics of each fold."""
+        recalls = [[100.0 * float(np.mean(of)) for of in ranks.by_fold(ranks.found(k))] for k in (1, 5, 10)]
+        best = ranks.by_fold(ranks.best)
+        mean = [float(np.mean(of)) + 1 for of in best]
+        return [cls(*values) for values in zip(*recalls, map(median_rank, best), mean, strict=True)]
+
+
+@dataclass(frozen=True)
+class RetrievalMetrics:
+    """The paper's metrics of all tasks."""
+
+    i2t: DirectionMetrics
+    """Caption retrieval."""
+    t2i: DirectionMetrics
+    """Image retrieval."""
+    t2t: DirectionMetrics | None = None
+    """Caption → caption, under truths that have it."""
+    i2i: DirectionMetrics | None = None
+    """Image → image, likewise."""
 
     @property
-    def n_images(self) -> int:
-        """Number of images that ask, or have a caption that asks: a bootstrap draws among them."""
-        judged = (self.i2t_all, self.t2i_all, *self.within.values())
-        asking = [int(each.images.max()) + 1 for each in judged if each and each.images is not None]
-        return max(asking, default=len(self.i2t))
+    def rsum(self) -> float:
+        """Sum of the six recalls of both directions; 600 is best."""
+        return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
 
-    def of(self, task: str) -> PositiveRanks:
-        """Ranks of one task: of every positive, where they were kept.
+    @property
+    def recalls(self) -> dict[str, float]:
+        """`i2t_r1`, …, `t2i_r10` and `rsum`, as histories of training hold them."""
+        sides = {"i2t": self.i2t, "t2i": self.t2i}
+        found = {f"{task}_{key}": getattr(sides[task], key) for task in sides for key in ("r1", "r5", "r10")}
+        return {**found, "rsum": self.rsum}
 
-        Raises
-        ------
-        VseppError
-            If the task is retrieval among captions or among images, and was not evaluated.
-        """
-        if task in ("i2t", "t2i"):
-            return getattr(self, f"{task}_all") or PositiveRanks.of_best(getattr(self, task))
-        if task not in self.within:
-            raise VseppError(f"{task}: not evaluated; `vsepp evaluate --truth cxc` does, of embeddings")
-        return self.within[task]
+    def to_dict(self) -> dict[str, Any]:
+        """All tasks that there are, and rsum, as `metrics.json` holds them."""
+        return {**{task: found for task, found in asdict(self).items() if found}, "rsum": self.rsum}
 
 
-def rank_positives(scores: Scores, truth: Truth) -> Ranks:
-    """Rank every positive of every query of a truth.
+def median_rank(ranks: np.ndarray) -> float:
+    """Med r of ranks `(n_queries,)`, see `DirectionMetrics`."""
+    return float(np.floor(np.median(ranks))) + 1
 
-    A rank is the number of wrong items scored above the positive plus half of the wrong ones tied with it, so a collapsed model
-    ranks at chance, not at the top. Other positives of the query are not wrong items.
 
-    Raises
-    ------
-    VseppError
-        If the truth names images or captions that are not ranked.
+def metrics_of_folds(ranks: Ranks) -> list[RetrievalMetrics]:
+    """The paper's metrics of each fold."""
+    tasks = {task: DirectionMetrics.of_folds(of_task) for task, of_task in ranks.items()}
+    return [
+        RetrievalMetrics(**dict(zip(tasks, fold, strict=True))) for fold in zip(*tasks.values(), strict=True)
+    ]
+
+
+def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
+    """The paper's metrics: the mean over the folds of each metric, Med r included."""
+    tasks = {task: [astuple(fold) for fold in DirectionMetrics.of_folds(of)] for task, of in ranks.items()}
+    means = {task: DirectionMetrics(*np.mean(folds, axis=0).tolist()) for task, folds in tasks.items()}
+    return RetrievalMetrics(**means)
+
+
+def chance_rsum(n_images: float, n_captions: float, positives: Sequence[Any] | None = None) -> float:
+    """rsum for a ranking by chance.
+
+    Parameters
+    ----------
+    n_images, n_captions
+        Number of images and of captions in a fold.
+    positives
+        For each direction, number of positives of each query, `(n_queries,)`; by default own captions, equally many for all
+        images.
     """
-    truth.require_within(*scores.shape)
-    i2t, t2i = truth.i2t, truth.t2i
-    # Correct items that are not ranked stand behind all ranked items.
-    there = i2t.items < scores.shape[1]
-    images, captions = i2t.rows[there], i2t.items[there]
-    of_images, of_captions = scores.above(
-        Pairs(images, captions, scores.of(images, captions, "i2t")),
-        Pairs(t2i.items, t2i.rows, scores.of(t2i.items, t2i.rows, "t2i")),
-    )
-    twice = np.full(len(there), 2 * scores.shape[1])
-    twice[there] = of_images
-    of_i2t = PositiveRanks(i2t.starts, twice / 2)
-    of_t2i = PositiveRanks(t2i.starts, of_captions / 2)
-    return Ranks(of_i2t.best, of_t2i.best, of_i2t, of_t2i)
+    of_images, of_captions = positives or (n_captions / n_images, 1.0)
+    rsum = 0.0
+    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
+        for k in (1, 5, 10):
+            # None of a query's positives among the first k.
+            left = gallery - np.arange(min(k, int(gallery)))
+            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
+            rsum += 100.0 * (1 - float(np.mean(missed)))
+    return rsum
 
 
-def scores_of(
-    tested: Embeddings | ScoredSet, device: Any = None
-) -> EmbeddingScores | ScoreMatrix | BestLists:
-    """The scores of a test set; `device` is for embeddings, see `EmbeddingScores`."""
-    return tested.scores if isinstance(tested, ScoredSet) else EmbeddingScores(tested, device)
+# --- Ranking -------------------------------------------------------------------------------------------------------
 
 
-def retrieval_ranks(tested: Embeddings | ScoredSet, device: Any = None) -> Ranks:
+def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores; own captions are the correct items.
 
     Differs from the released code, where an unstable sort decides ties.
@@ -147,15 +189,181 @@ def retrieval_ranks(tested: Embeddings | ScoredSet, device: Any = None) -> Ranks
     tested
         All images and captions.
     device
-        A torch device, or `None` for NumPy; see `EmbeddingScores`.
+        A torch device for embeddings, or `None` for NumPy; see `vsepp.evaluation.scores.EmbeddingScores`.
     """
-    return rank_positives(scores_of(tested, device), own_captions(tested.caption_to_image))
+    scores = tested.scores
+    if device is not None and isinstance(scores, EmbeddingScores):
+        scores = scores.on(device)
+    return rank(scores, own_captions(tested.caption_to_image))
 
 
-def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
+def rank(scores: Scores, truth: Truth) -> Ranks:
+    """Rank every positive of every query of a truth among all images and captions; see `rank_each`."""
+    (ranks,) = rank_each(scores, [truth])
+    return task_ranks(truth, ranks)
+
+
+def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndarray]]:
+    """Rank every positive of every query of some truths, in one pass over the scores.
+
+    A rank is the number of wrong items scored above the positive plus half of the wrong ones tied with it, so a collapsed model
+    ranks at chance, not at the top. Other positives of the query are not wrong items.
+
+    Parameters
+    ----------
+    scores
+        Scores of all images and captions.
+    truths
+        Truths by the rows of these images and captions.
+
+    Returns
+    -------
+    list
+        For each truth, task → ranks of its positives `(n_positives,)`, float64; without tasks that no score tells.
+
+    Raises
+    ------
+    VseppError
+        If a truth names images or captions that are not ranked.
+    """
+    n_images, n_captions = scores.shape
+    for truth in truths:
+        _require_ranked(truth, {"i": n_images, "t": n_captions})
+    i2t = _Asked([truth.tasks["i2t"] for truth in truths], n_captions)
+    t2i = _Asked([truth.tasks["t2i"] for truth in truths], n_images)
+    of_i2t = Pairs(i2t.queries, i2t.items, scores.of(i2t.queries, i2t.items, "i2t"))
+    of_t2i = Pairs(t2i.items, t2i.queries, scores.of(t2i.items, t2i.queries, "t2i"))
+    above = scores.above(of_i2t, of_t2i)
+    found = {"i2t": i2t.ranks(of_i2t.scores, above[0]), "t2i": t2i.ranks(of_t2i.scores, above[1])}
+    ranks = [{task: found[task][number] for task in found} for number in range(len(truths))]
+    for task in ("t2t", "i2i"):
+        asking = [number for number, truth in enumerate(truths) if task in truth.tasks]
+        within = scores.among(task) if asking else None
+        if within is not None:
+            of_task = _ranks_among(within, [truths[number].tasks[task] for number in asking])
+            for number, of_truth in zip(asking, of_task, strict=True):
+                ranks[number][task] = of_truth
+    return ranks
+
+
+def task_ranks(truth: Truth, ranks: Mapping[str, np.ndarray]) -> Ranks:
+    """Ranks of a truth with their queries: task → ranks of its positives."""
+    images = {task: truth.images_of(task) for task in ranks}
+    asking = np.unique(np.concatenate(list(images.values())))
+    fold = len(asking) // len(truth.folds)
+    return {
+        task: TaskRanks(truth.tasks[task].starts, of_task, np.searchsorted(asking, images[task]), fold)
+        for task, of_task in ranks.items()
+    }
+
+
+def _require_ranked(truth: Truth, counts: Mapping[str, int]) -> None:
+    """Refuse a truth with rows of images or captions that there are not; the correct captions of images may be absent."""
+    for task, each in truth.tasks.items():
+        more = truth.absent if task == "i2t" else 0
+        for rows, kind, absent in ((each.queries, task[0], 0), (each.items, task[2], more)):
+            outside = rows[(rows < 0) | (rows >= counts[kind] + absent)]
+            if len(outside):
+                name = {"i": "image", "t": "caption"}[kind]
+                raise VseppError(
+                    f"truth {truth.name}, {task}: {name} row {outside[0]} is not among the {counts[kind]} that are ranked "
+                    f"({len(outside)} rows are not); take a truth of this test set"
+                )
+
+
+class _Asked:
+    """The positives of several truths in one task, each pair once: what a pass over the scores counts for all of them.
+
+    Parameters
+    ----------
+    positives
+        Of each truth.
+    gallery
+        Number of items; positives beyond it are not ranked, and stand behind all that are.
+    """
+
+    def __init__(self, positives: Sequence[Positives], gallery: int) -> None:
+        self._gallery = gallery
+        self._there = [each.items < gallery for each in positives]
+        keys = [
+            each.rows[there] * gallery + each.items[there]
+            for each, there in zip(positives, self._there, strict=True)
+        ]
+        every = np.unique(np.concatenate(keys))
+        self._places = [np.searchsorted(every, of_truth) for of_truth in keys]
+        self.queries, self.items = np.divmod(every, gallery)
+        """`(n,)`, ordered by query, then by item."""
+
+    def ranks(self, scores: np.ndarray, twice: np.ndarray) -> list[np.ndarray]:
+        """Ranks of each truth's positives.
+
+        Parameters
+        ----------
+        scores
+            `(n,)`, of the pairs.
+        twice
+            `(n,)`, twice the number of items above each pair that are a positive of its query under no truth.
+        """
+        # Under a truth, positives of the other truths are wrong items.
+        twice = twice + _twice_above_in_group(self.queries, scores)
+        found = []
+        for there, places in zip(self._there, self._places, strict=True):
+            of_truth = np.full(len(there), 2 * self._gallery)
+            of_truth[there] = twice[places] - _twice_above_in_group(self.queries[places], scores[places])
+            found.append(of_truth / 2)
+        return found
+
+
+def _twice_above_in_group(groups: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Twice the number of scores of its group above each score, tied ones counted half, itself among them: int64 `(n,)`."""
+    order = np.lexsort((-scores, groups))
+    groups, scores = groups[order], scores[order]
+    new_group = np.r_[True, groups[1:] != groups[:-1]]
+    new_score = new_group | np.r_[True, scores[1:] != scores[:-1]]
+    # Of each score, where its group begins, and where the scores that equal it begin and end.
+    group, first = (
+        np.maximum.accumulate(np.where(new, np.arange(len(new)), 0)) for new in (new_group, new_score)
+    )
+    ends = np.append(np.flatnonzero(new_score)[1:], len(new_score))
+    last = ends[np.cumsum(new_score) - 1]
+    twice = np.empty(len(order), np.int64)
+    twice[order] = (first - group) + (last - group)
+    return twice
+
+
+def _ranks_among(scores: Scores, positives: Sequence[Positives]) -> list[np.ndarray]:
+    """Ranks of one kind of items among themselves. The query itself is no wrong item: it is scored as one of the positives, then left out."""
+    with_query = [
+        Positives(
+            each.queries,
+            each.starts + np.arange(len(each.starts)),
+            np.insert(each.items, each.starts[1:], each.queries),
+        )
+        for each in positives
+    ]
+    asked = _Asked(with_query, scores.shape[1])
+    pairs = Pairs(asked.queries, asked.items, scores.of(asked.queries, asked.items, "i2t"))
+    twice, _ = scores.above(pairs, Pairs(*(values[:0] for values in pairs)))
+    found = asked.ranks(pairs.scores, twice)
+    return [ranks[each.rows != each.items] for ranks, each in zip(found, with_query, strict=True)]
+
+
+# --- Files ---------------------------------------------------------------------------------------------------------
+
+
+def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int | None = None) -> Ranks:
     """Ranks under a protocol or of a truth, from the arrays of a `ranks.npz`.
 
     Older evaluations lack the ranks of each caption for its image.
+
+    Parameters
+    ----------
+    arrays
+        Arrays by name, see `vsepp.evaluation.evaluate.Evaluation.arrays`.
+    protocol
+        Its name.
+    fold_size
+        Number of images in a fold of a protocol; all by default.
 
     Raises
     ------
@@ -165,7 +373,7 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
         If the arrays do not fit each other.
     """
     if f"{protocol}_i2t_starts" in arrays:
-        return _judged_ranks(arrays, protocol)
+        return _kept_of_truth(arrays, protocol)
     i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     i2t_captions = arrays.get(f"{protocol}_i2t_captions")
     fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0
@@ -173,12 +381,15 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str) -> Ranks:
         raise VseppError(
             f"ranks under {protocol}: t2i, i2t_captions and caption_images, rows from 0, do not have a number for each caption"
         )
-    if i2t_captions is None:
-        return Ranks(i2t, t2i, None, PositiveRanks.of_best(t2i, is_whole=True))
-    return own_ranks(t2i, i2t_captions, images)
+    every, fold = np.arange(len(i2t)), fold_size or len(i2t)
+    of_images = TaskRanks(np.arange(len(i2t) + 1), i2t, every, fold, whole=False)
+    if i2t_captions is not None:
+        own = Positives.of_pairs(images, np.arange(len(images)))
+        of_images = TaskRanks(own.starts, i2t_captions[own.items], every, fold)
+    return {"i2t": of_images, "t2i": TaskRanks(np.arange(len(t2i) + 1), t2i, images, fold)}
 
 
-def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
+def _kept_of_truth(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
     """Ranks of a truth; images are counted from 0, images without a query left out."""
     parts = {
         task: [arrays[f"{truth}_{task}{part}"] for part in ("_starts", "", "_images")]
@@ -186,35 +397,11 @@ def _judged_ranks(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
         if f"{truth}_{task}_starts" in arrays
     }
     asking = np.unique(np.concatenate([images for _, _, images in parts.values()]))
-    found = {}
     for task, (starts, ranks, images) in parts.items():
         whole = len(starts) == len(images) + 1 and starts[0] == 0 and starts[-1] == len(ranks)
         if not whole or (np.diff(starts) < 1).any():
             raise VseppError(f"ranks of {truth}, {task}: starts, ranks and images do not fit each other")
-        found[task] = PositiveRanks(starts, ranks, images=np.searchsorted(asking, images))
-    i2t, t2i = found.pop("i2t"), found.pop("t2i")
-    return Ranks(i2t.best, t2i.best, i2t, t2i, found)
-
-
-def own_ranks(t2i: np.ndarray, i2t_captions: np.ndarray, caption_images: np.ndarray) -> Ranks:
-    """Ranks of own captions, from the kept arrays, `(n_captions,)` each.
-
-    Parameters
-    ----------
-    t2i
-        Rank of each caption's image.
-    i2t_captions
-        Rank of each caption for its image.
-    caption_images
-        Row of each caption's image.
-    """
-    positives = captions_of(caption_images)
-    i2t = PositiveRanks(positives.starts, i2t_captions[positives.items])
-    return Ranks(i2t.best, t2i, i2t, PositiveRanks.of_best(t2i, is_whole=True))
-
-
-def by_caption(ranks: Ranks, caption_images: np.ndarray) -> np.ndarray:
-    """Rank of each caption for its image, `(n_captions,)` in the order of the captions: `i2t_captions` of `own_ranks`."""
-    found = np.empty(len(caption_images))
-    found[captions_of(caption_images).items] = ranks.of("i2t").ranks
-    return found
+    return {
+        task: TaskRanks(starts, ranks, np.searchsorted(asking, images), len(asking))
+        for task, (starts, ranks, images) in parts.items()
+    }

@@ -14,11 +14,12 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec, RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
 from vsepp.evaluation.encode import SplitRows, encode_split, split_rows
+from vsepp.evaluation.evaluate import Evaluation, Rerank, evaluate, save
 from vsepp.evaluation.rerank import Reranker
-from vsepp.evaluation.scores import ScoredSet
+from vsepp.evaluation.scores import DOT, EmbeddingScores
+from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import own_captions
 from vsepp.features.captions import CaptionStates, open_captions
 from vsepp.features.images import EvalImages, open_eval_images
 from vsepp.models.encoder import build_encoder
@@ -30,7 +31,7 @@ def evaluate_run(
     folders: Mapping[str, Path],
     out: Path,
     device: torch.device,
-) -> list[protocols.Scored]:
+) -> list[Evaluation]:
     """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
 
     Parameters
@@ -51,16 +52,16 @@ def evaluate_run(
         If an artefact does not fit the run, or the split is too small for a protocol, or for re-ranking.
     """
     model, *_ = opened = _opened(spec.run, spec.split, folders, device)
-    embeddings = encode_split(*opened, device=device)
+    tested = encode_split(*opened, device=device)
     rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
-    return _ranked(embeddings, spec, folders, out, rerank)
+    return _evaluated(tested, spec, folders, out, rerank)
 
 
 def evaluate_ensemble(
     spec: EvaluationSpec,
     inputs: Mapping[str, Path],
     out: Path,
-) -> list[protocols.Scored]:
+) -> list[Evaluation]:
     """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
 
     Parameters
@@ -85,49 +86,65 @@ def evaluate_ensemble(
             f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
             f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
         )
-    embeddings = mean_of_scores(*(Embeddings.load(inputs[role]) for role in ("first", "second")))
-    return _ranked(embeddings, spec, inputs, out)
+    tested = mean_of_scores(*(TestSet.read(inputs[role]) for role in ("first", "second")))
+    return _evaluated(tested, spec, inputs, out)
 
 
-def _ranked(
-    embeddings: Embeddings,
+def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
+    """Embeddings that score as the mean of two models' scores: both models' vectors side by side, image vectors halved.
+
+    Raises
+    ------
+    VseppError
+        If a similarity is not the inner product, or the two models embedded different images or captions.
+    """
+    one, other = first.scores, second.scores
+    for scores in (one, other):
+        if not isinstance(scores, EmbeddingScores) or scores.similarity != DOT:
+            raise VseppError(
+                f"ensemble: expected the similarity dot of both runs, got {scores.words}; only inner products add up"
+            )
+    assert isinstance(one, EmbeddingScores) and isinstance(other, EmbeddingScores)
+    if not np.array_equal(first.caption_to_image, second.caption_to_image):
+        raise VseppError("ensemble: the runs embedded other images or captions; evaluate both on one split")
+    images = np.concatenate([one.images, other.images], axis=1) / 2
+    captions = np.concatenate([one.captions, other.captions], axis=1)
+    return TestSet(EmbeddingScores(images, captions), first.caption_to_image)
+
+
+def _evaluated(
+    tested: TestSet,
     spec: EvaluationSpec,
     inputs: Mapping[str, Path],
     out: Path,
-    rerank: protocols.Rerank | None = None,
-) -> list[protocols.Scored]:
+    rerank: Rerank | None = None,
+) -> list[Evaluation]:
     """Write embeddings, and their results under each protocol and truth."""
     if spec.truths:
-        embeddings = _with_ids(embeddings, inputs["corpus"], spec.split)
-    embeddings.save(out / "embeddings.npz")
-    results: list[protocols.Scored] = [
-        protocols.evaluate(embeddings, protocol, spec.fold_size, rerank)
+        tested = _with_ids(tested, inputs["corpus"], spec.split)
+    tested.save(out / "embeddings.npz")
+    truths = [
+        own_captions(tested.caption_to_image, protocol, spec.fold_size)
         for protocol in spec.protocols
         if protocol not in spec.truths
     ]
-    tested: Embeddings | ScoredSet = embeddings
-    if spec.truths and rerank:
-        owner, ids = embeddings.caption_to_image, (embeddings.image_ids, embeddings.caption_ids)
-        best = rerank(embeddings, slice(0, len(embeddings.image_embeddings)), np.arange(len(owner)))
-        tested = ScoredSet(best, owner, embeddings.similarity.name, *ids)
     for name in spec.truths:
         module = components.load("truth", name)
-        results.append(
-            module.judge(tested, module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
-        )
-    protocols.save(results, out)
+        truths.append(module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
+    results = evaluate(tested, truths, rerank)
+    save(results, out)
     return results
 
 
-def _with_ids(embeddings: Embeddings, corpus: Path, split: str) -> Embeddings:
-    """The same embeddings with the ids of COCO's images and captions."""
+def _with_ids(tested: TestSet, corpus: Path, split: str) -> TestSet:
+    """The same test set with the ids of COCO's images and captions."""
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, split)
     expected = "whole numbers of COCO, which truths know images by"
     if other := [name for name in images["image_id"][rows.images] if not name.isdecimal()]:
         raise VseppError(f"{corpus}: its images have ids such as {other[0]!r}; expected {expected}")
     image_ids = images["image_id"][rows.images].astype(np.int64)
-    return replace(embeddings, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
+    return replace(tested, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
 
 
 def _texts(corpus: Path, split: str) -> list[str]:

@@ -1,24 +1,55 @@
-"""What can be ranked: anything that scores images and captions, and counts the items above a score.
+"""What can be ranked: embeddings with a similarity, a matrix of scores, and the best items of each query, as a matcher gives them.
 
-Here are a matrix of scores, and the best items of each query, as a reranker gives them; `vsepp.evaluation.blocks` has embeddings.
+Scores are `scores[image, caption]`, always that way round, and larger is better. They are computed and counted block by block, with NumPy
+on a CPU's threads or with torch on a device, so that no `(n_images, n_captions)` array is ever in memory. Nothing is sorted: a rank is a
+count.
+
+Ties must be exact: equal pairs of vectors need bitwise equal scores wherever they lie. Sums of floating-point numbers do not
+ensure this: the kernels of a matrix product sum in an order that depends on an element's position in the matrix, so that rounding
+errors would decide the ranks of a collapsed model.
+
+Inner products are therefore made exact. Embeddings are rounded to a grid fine enough that scores are closer to the true scores
+than float32 sums are, and coarse enough that float64 holds every sum without rounding. So ranks are the same on every machine.
+
+Other similarities sum over the dimensions in an order that can depend on the number of pairs scored at once and, on a GPU, on the
+pair's position in memory. So they are always called with the same number of pairs, as two whole arrays, for correct and wrong pairs
+alike.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from dataclasses import asdict
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.truth import checked_captions, checked_ids
+from vsepp.base.files import json_of, shortly
+from vsepp.base.spec import Component
 from vsepp.models.similarity import namespace
+
+DOT = Component("dot")
+Rows = slice | np.ndarray
+"""Some images or captions."""
 
 # Scores of a matrix that are counted at once: they stay in the cache.
 _AT_ONCE = 1 << 20
+# Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
+_TILE = (1024, 512)
+# Elements of the largest temporaries of other similarities. On a CPU they fit a core's cache; with fewer, time is lost passing the
+# interpreter's lock between threads. On a device, for all similarities: 128 MB of float64 keep a GPU busy.
+_ON_CPU, _ON_DEVICE = 1 << 17, 1 << 24
+
+# Bits of an embedding's norm on its grid. A sum of products stays below 2^(2·26+1) by Cauchy-Schwarz, in any
+# order of summation, so float64's 53 bits hold it exactly. One score is off by about 2^-27 of the norms.
+_GRID_BITS = 26
 
 
 class Pairs(NamedTuple):
@@ -29,15 +60,50 @@ class Pairs(NamedTuple):
     scores: np.ndarray
 
 
-class Scores(Protocol):
+class Scores(ABC):
     """`scores[image, caption]`, larger is better, of all ranked images and captions."""
 
+    ARRAYS: ClassVar[tuple[str, ...]]
+    """Names of its arrays in a file."""
+    OPTIONAL: ClassVar[tuple[str, ...]] = ()
+    """Names of arrays that a file may lack."""
     shape: tuple[int, int]
     """Number of images, and of captions."""
 
+    @classmethod
+    @abstractmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Scores:
+        """From the arrays of a file."""
+
+    @property
+    @abstractmethod
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file has them."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What the scores are: `dot`, `matrix of scores`."""
+
+    @abstractmethod
+    def part(self, images: Rows, captions: Rows) -> Scores:
+        """Scores of some images and captions.
+
+        Raises
+        ------
+        VseppError
+            If the scores of a part are not known.
+        """
+
+    def among(self, task: str) -> Scores | None:
+        """Scores of captions (`t2t`) or images (`i2i`) with each other; `None` where they are not known."""
+        return None
+
+    @abstractmethod
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Score of each image with a caption, rows `(n,)` both, ordered by the query; `direction` (`i2t`, `t2i`) says which side asks."""
 
+    @abstractmethod
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Twice the number of wrong items above each pair's score, tied items counted half: int64 `(n,)` of both directions.
 
@@ -46,32 +112,9 @@ class Scores(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredSet:
-    """A test set with a model's scores, where embeddings are not known; checked on creation like `Embeddings`."""
-
-    scores: ScoreMatrix | BestLists
-    caption_to_image: np.ndarray
-    """`(n_captions,)` int64: the row of each caption's image."""
-    similarity: str
-    """What the scores are, in words: `matrix of scores`."""
-    image_ids: np.ndarray | None = None
-    """As in `Embeddings`."""
-    caption_ids: np.ndarray | None = None
-
-    def __post_init__(self) -> None:
-        n_images, n_captions = self.scores.shape
-        vars(self).update(
-            caption_to_image=checked_captions(self.caption_to_image, n_captions, n_images),
-            image_ids=checked_ids(self.image_ids, n_images, "image_ids"),
-            caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
-        )
-
-
-class Blocks:
+class Blocks(Scores):
     """Scores that are computed and counted block by block."""
 
-    shape: tuple[int, int]
     block_shape: tuple[int, int]
     """Number of images and of captions in a block."""
     device: Any = None
@@ -83,6 +126,19 @@ class Blocks:
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
+        return self._counted(i2t, t2i, self._blocks())
+
+    def _blocks(self) -> list[tuple[slice, slice]]:
+        return [
+            (images, captions)
+            for captions in ranges(self.shape[1], self.block_shape[1])
+            for images in ranges(self.shape[0], self.block_shape[0])
+        ]
+
+    def _counted(
+        self, i2t: Pairs, t2i: Pairs, blocks: list[tuple[slice, slice]]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Counts within some blocks."""
 
         def count(block: tuple[slice, slice, slice, slice]) -> tuple[np.ndarray, np.ndarray]:
             images, captions, asking_images, asking_captions = block
@@ -93,18 +149,166 @@ class Blocks:
             of_captions = twice_above(scores.T, columns - captions.start, rows - images.start, right)
             return of_images, of_captions
 
-        blocks = [
+        asked = [
             (images, captions, between(i2t.images, images), between(t2i.captions, captions))
-            for captions in ranges(self.shape[1], self.block_shape[1])
-            for images in ranges(self.shape[0], self.block_shape[0])
+            for images, captions in blocks
         ]
         totals = np.zeros(len(i2t.scores), np.int64), np.zeros(len(t2i.scores), np.int64)
         with ThreadPoolExecutor(usable_threads()) as pool:
-            counted = pool.map(count, blocks) if self.device is None else map(count, blocks)
-            for block, counts in zip(blocks, counted, strict=True):
+            counted = pool.map(count, asked) if self.device is None else map(count, asked)
+            for block, counts in zip(asked, counted, strict=True):
                 for total, part, more in zip(totals, block[2:], counts, strict=True):
                     total[part] += more
         return totals
+
+
+class EmbeddingScores(Blocks):
+    """Embeddings in the joint space, scored by their similarity.
+
+    Under another similarity than an inner product a device, or another kernel of NumPy's BLAS, may differ in the last digit, and wrong
+    items closer than that to the correct item may change sides.
+
+    Parameters
+    ----------
+    images, captions
+        Embeddings `(n_images, d)` and `(n_captions, d)`, arrays or mapped files; other floating-point types are converted to float32.
+    similarity
+        A module of `vsepp.models.similarity`, with its options.
+    device
+        A torch device with float64, and memory for the embeddings and a few times 128 MB; `None` for NumPy.
+
+    Raises
+    ------
+    VseppError
+        Naming the array and the row that is wrong, or the option.
+    """
+
+    ARRAYS = ("image_embeddings", "caption_embeddings")
+    OPTIONAL = ("similarity", "similarity_options")
+
+    def __init__(
+        self, images: np.ndarray, captions: np.ndarray, similarity: Component = DOT, device: Any = None
+    ) -> None:
+        self.images = _checked_rows(images, "image_embeddings")
+        """`(n_images, d)` float32."""
+        self.captions = _checked_rows(captions, "caption_embeddings")
+        """`(n_captions, d)` float32."""
+        self.similarity = _checked_similarity(similarity)
+        """The similarity, with its options that differ from their defaults."""
+        (n_images, dims), n_captions = self.images.shape, len(self.captions)
+        if dims != self.captions.shape[1]:
+            raise VseppError(
+                f"image_embeddings have {dims} dimensions, caption_embeddings {self.captions.shape[1]}: "
+                "expected one joint space; take both from one model"
+            )
+        self.shape, self.device = (n_images, n_captions), device
+        module = components.load("similarity", similarity.name)
+        self.is_product = getattr(module, "INNER_PRODUCT", False)
+        self._score = partial(module.score, options=components.options("similarity", similarity))
+        self._xp = np if device is None else namespace(device)
+        # On a CPU a block rounds its own vectors: all of them in float64 would take twice the memory of the embeddings.
+        self._rounds_blocks = self.is_product and device is None
+        vectors = self.images, self.captions
+        if self.is_product and device is not None:
+            vectors = on_grid(self.images), on_grid(self.captions)
+        self._images, self._captions = map(self._put, vectors)
+        # A GPU loads four numbers of a row at once, aligned in memory: only every fourth row is summed alike.
+        self._spread = 4 if device and dims % 4 and not self.is_product else 1
+        if device is not None:
+            height, width = n_images, _ON_DEVICE // max(n_images, self._spread * dims)
+        else:
+            height, width = _TILE if self.is_product else (_TILE[0], _ON_CPU // dims)
+        self.block_shape = height, max(1, min(width, n_captions))
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> EmbeddingScores:
+        """From the arrays of a file."""
+        options = json_of(_text(arrays, "similarity_options", "{}"), "similarity_options")
+        if not isinstance(options, dict):
+            raise VseppError(f"similarity_options: expected a JSON object of options, got {shortly(options)}")
+        images, captions = (arrays[name] for name in cls.ARRAYS)
+        return cls(images, captions, Component(_text(arrays, "similarity", "dot"), options))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file has them."""
+        arrays = {"image_embeddings": self.images, "caption_embeddings": self.captions}
+        arrays["similarity"] = np.array(self.similarity.name)
+        if self.similarity.options:
+            arrays["similarity_options"] = np.array(json.dumps(self.similarity.options, sort_keys=True))
+        return arrays
+
+    @property
+    def words(self) -> str:
+        """Name of the similarity."""
+        return self.similarity.name
+
+    def on(self, device: Any) -> EmbeddingScores:
+        """The same scores, computed on a device."""
+        return EmbeddingScores(self.images, self.captions, self.similarity, device)
+
+    def part(self, images: Rows, captions: Rows) -> EmbeddingScores:
+        """Scores of some images and captions."""
+        return EmbeddingScores(self.images[images], self.captions[captions], self.similarity, self.device)
+
+    def among(self, task: str) -> _Among | None:
+        """Scores of captions (`t2t`) or images (`i2i`) with each other, where the similarity is an inner product."""
+        if not self.is_product:
+            return None
+        return _Among({"t2t": self.captions, "i2i": self.images}[task])
+
+    def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
+        """Scores of pairs, see `Scores.of`."""
+        found = []
+        for part in ranges(len(images), self.block_shape[1]):
+            rows, columns = self._call(self._images, images[part]), self._call(self._captions, captions[part])
+            scores = self._score(rows, columns)[:: self._spread][: part.stop - part.start]
+            found.append(scores if self.device is None else scores.cpu().numpy())
+        return np.concatenate(found)
+
+    def block(self, images: slice, captions: slice) -> Any:
+        """Scores of a range of images and a range of captions."""
+        if self.is_product:
+            return self._exact(self._images[images]) @ self._exact(self._captions[captions]).T
+        columns = self._call(self._captions, np.arange(captions.start, captions.stop))
+        whole, number = (len(columns), 1), captions.stop - captions.start
+        rows = [self._score(self._xp.tile(image, whole), columns) for image in self._images[images]]
+        scores = self._xp.stack([row[:: self._spread][:number] for row in rows])
+        if self._xp.isnan(scores).any():
+            raise VseppError(
+                "the similarity of some image and caption is NaN, which has no rank; expected a number for any finite "
+                "embeddings: correct the similarity"
+            )
+        return scores
+
+    def _call(self, vectors: Any, rows: np.ndarray) -> Any:
+        """The vectors of one call: as many as a block has captions, the last vector repeated if there are fewer, each `_spread` times."""
+        places = np.minimum(np.arange(self.block_shape[1]), len(rows) - 1)
+        return self._exact(vectors[self._put(rows[places.repeat(self._spread)])])
+
+    def _exact(self, vectors: Any) -> Any:
+        """Some vectors as they are scored."""
+        return on_grid(vectors) if self._rounds_blocks else vectors
+
+    def _put(self, array: np.ndarray) -> Any:
+        return self._xp.asarray(array, device=self.device)
+
+
+class _Among(EmbeddingScores):
+    """Inner products of vectors with each other: a block below the diagonal is a block above it, turned."""
+
+    def __init__(self, vectors: np.ndarray) -> None:
+        super().__init__(vectors, vectors)
+        self.block_shape = min(self.block_shape), min(self.block_shape)
+
+    def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, see `Scores.above`; `t2i` asks nothing that `i2t` could not."""
+        turned = Pairs(i2t.captions, i2t.images, i2t.scores)
+        nothing = Pairs(*(values[:0] for values in i2t))
+        below = [(rows, columns) for rows, columns in self._blocks() if rows.start < columns.start]
+        diagonal = [(rows, columns) for rows, columns in self._blocks() if rows.start == columns.start]
+        totals = [*self._counted(i2t, turned, below), self._counted(i2t, nothing, diagonal)[0]]
+        return np.sum(totals, axis=0), nothing.images
 
 
 class ScoreMatrix(Blocks):
@@ -121,6 +325,8 @@ class ScoreMatrix(Blocks):
         On another shape or dtype; on NaN where it is counted.
     """
 
+    ARRAYS = ("scores",)
+
     def __init__(self, scores: np.ndarray) -> None:
         scores = np.asarray(scores)
         if scores.ndim != 2 or 0 in scores.shape or scores.dtype.kind != "f":
@@ -130,9 +336,26 @@ class ScoreMatrix(Blocks):
         self.scores, self.shape = scores, scores.shape
         self.block_shape = max(1, _AT_ONCE // self.shape[1]), self.shape[1]
 
-    def in_order(self, images: np.ndarray, captions: np.ndarray) -> ScoreMatrix:
-        """A copy with images and captions in another order: the row here of each row there, `(n_images,)` and `(n_captions,)`."""
-        return ScoreMatrix(self.scores[np.ix_(images, captions)])
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ScoreMatrix:
+        """From the arrays of a file; NaN is refused at once."""
+        made = cls(arrays["scores"])
+        _refuse_nan(made.scores.max(axis=1)[:, None], 0)
+        return made
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file has them."""
+        return {"scores": self.scores}
+
+    @property
+    def words(self) -> str:
+        """The same of all."""
+        return "matrix of scores"
+
+    def part(self, images: Rows, captions: Rows) -> ScoreMatrix:
+        """A part of the matrix."""
+        return ScoreMatrix(self.scores[images][:, captions])
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`."""
@@ -141,13 +364,11 @@ class ScoreMatrix(Blocks):
     def block(self, images: slice, captions: slice) -> np.ndarray:
         """A copy of a part of the matrix."""
         block = np.array(self.scores[images, captions])
-        if np.isnan(block).any():
-            row = images.start + int(np.argmax(np.isnan(block).any(axis=1)))
-            raise VseppError(f"scores: image row {row} holds NaN, which has no rank")
+        _refuse_nan(block, images.start)
         return block
 
 
-class BestLists:
+class BestLists(Scores):
     """The best items of each query with their scores. Items that are not listed are tied with each other below them.
 
     Parameters
@@ -161,6 +382,8 @@ class BestLists:
     VseppError
         On shapes that do not fit, an item outside the gallery or twice in a list, and scores that are not finite.
     """
+
+    ARRAYS = ("i2t_items", "i2t_scores", "t2i_items", "t2i_scores")
 
     def __init__(self, i2t: tuple[np.ndarray, np.ndarray], t2i: tuple[np.ndarray, np.ndarray]) -> None:
         self.shape = len(i2t[0]), len(t2i[0])
@@ -182,15 +405,33 @@ class BestLists:
                     f"twice, or a score that is not finite ({wrong.sum()} lists have)"
                 )
 
-    def in_order(self, images: np.ndarray, captions: np.ndarray) -> BestLists:
-        """The same lists in another order, see `ScoreMatrix.in_order`."""
-        (of_images, i2t), (of_captions, t2i) = self.lists["i2t"], self.lists["t2i"]
-        # -1, no item, indexes the appended last place, which is -1 again.
-        place_of_caption, place_of_image = (np.append(np.argsort(order), -1) for order in (captions, images))
-        return BestLists(
-            (place_of_caption[of_images[images]], i2t[images]),
-            (place_of_image[of_captions[captions]], t2i[captions]),
-        )
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> BestLists:
+        """From the arrays of a file."""
+        i2t_items, i2t, t2i_items, t2i = (arrays[name] for name in cls.ARRAYS)
+        return cls((i2t_items, i2t), (t2i_items, t2i))
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As a file has them."""
+        (i2t_items, i2t), (t2i_items, t2i) = self.lists.values()
+        return dict(zip(self.ARRAYS, (i2t_items, i2t, t2i_items, t2i), strict=True))
+
+    @property
+    def words(self) -> str:
+        """How long the lists are."""
+        depths = [items.shape[1] for items, _ in self.lists.values()]
+        short = ", some shorter" if any((items < 0).any() for items, _ in self.lists.values()) else ""
+        return f"lists of the {' and '.join(map(str, dict.fromkeys(depths)))} best{short}"
+
+    def part(self, images: Rows, captions: Rows) -> BestLists:
+        """All lists: those of a part are not known."""
+        if (len(np.arange(self.shape[0])[images]), len(np.arange(self.shape[1])[captions])) != self.shape:
+            raise VseppError(
+                f"{self.words}: expected protocol 5K, which ranks all images at once; a list of the whole gallery holds few "
+                "items of a fold, and recalls from these would be too low; give a matrix of scores or embeddings"
+            )
+        return self
 
     def of(self, images: np.ndarray, captions: np.ndarray, direction: str) -> np.ndarray:
         """Scores of pairs, see `Scores.of`; minus infinity where the item is not listed."""
@@ -220,90 +461,6 @@ class BestLists:
             table = np.full((rows.stop - rows.start, gallery + 1), -np.inf)
             np.put_along_axis(table, items[rows], scores[rows], axis=1)  # -1 is the last column
             yield between(queries, rows), rows.start, table[:, :gallery]
-
-
-def best_items(scores: Blocks, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k captions of each image, int64 `(n_images, k)`, and k images of each caption, `(n_captions, k)`, with the highest scores.
-
-    The best stands first; equal ones keep their order.
-
-    Parameters
-    ----------
-    scores
-        Scores on a CPU.
-    k
-        Number of items; fewer where the gallery has fewer.
-    """
-    n_images, n_captions = scores.shape
-    tall, wide = (max(1, _AT_ONCE // other) for other in (n_captions, n_images))
-    of_images = np.empty((n_images, min(k, n_captions)), np.int64)
-    of_captions = np.empty((n_captions, min(k, n_images)), np.int64)
-    for rows in ranges(n_images, tall):
-        parts = (scores.block(rows, part) for part in ranges(n_captions, scores.block_shape[1]))
-        _, of_images[rows] = best_of_blocks(parts, k)
-    for columns in ranges(n_captions, min(wide, scores.block_shape[1])):
-        of_captions[columns] = best_columns(scores.block(slice(0, n_images), columns).T, k)
-    return of_images, of_captions
-
-
-def best_columns(scores: np.ndarray, k: int) -> np.ndarray:
-    """The k columns with the highest scores of each row, the best first, equal ones in their order.
-
-    Parameters
-    ----------
-    scores
-        `(n, m)`, no NaN.
-    k
-        From 1; all columns where there are fewer.
-
-    Returns
-    -------
-    np.ndarray
-        int64 `(n, k)`.
-    """
-    lower = -scores
-    if k >= scores.shape[1]:
-        return np.argsort(lower, axis=1, kind="stable")
-    best = np.empty((len(scores), k), np.int64)
-    for row, last in enumerate(np.partition(lower, k - 1, axis=1)[:, k - 1]):
-        # All that are tied with the k-th are there, so that the first of them are taken.
-        columns = np.flatnonzero(lower[row] <= last)
-        best[row] = columns[np.argsort(lower[row, columns], kind="stable")[:k]]
-    return best
-
-
-def best_of_blocks(blocks: Iterable[np.ndarray], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k highest scores of each row and their columns, the best first, equal ones in the order of their columns.
-
-    Parameters
-    ----------
-    blocks
-        At least one block, `(n, m)` of any m: its columns follow the columns of the block before. One block is held at a time.
-    k
-        From 1; all columns where there are fewer.
-
-    Returns
-    -------
-    tuple
-        Scores, and columns, int64, both `(n, k)`.
-
-    Raises
-    ------
-    VseppError
-        If a score is NaN.
-    """
-    start, scores, columns = 0, np.empty(0), np.empty(0, np.int64)
-    for block in blocks:
-        if (unknown := np.isnan(block).any(axis=0)).any():
-            raise VseppError(f"scores: candidate {start + np.argmax(unknown)} has NaN, which has no rank")
-        order = best_columns(block, k)
-        found, places = np.take_along_axis(block, order, axis=1), order + start
-        if start:
-            found, places = (np.concatenate(both, axis=1) for both in ((scores, found), (columns, places)))
-            order = best_columns(found, k)
-            found, places = (np.take_along_axis(values, order, axis=1) for values in (found, places))
-        scores, columns, start = found, places, start + block.shape[1]
-    return scores, columns
 
 
 def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -370,9 +527,62 @@ def count_below(
     return found
 
 
-def similarity_text(similarity: str) -> str:
-    """A similarity as it is printed: a component's name needs the word `similarity` after it, the words of a `ScoredSet` do not."""
-    return f"{similarity} similarity" if similarity.isidentifier() else similarity
+def on_grid(embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings in float64, each row rounded to 2^-26 of its norm's power of two."""
+    wide = embeddings.astype(np.float64)
+    _, exponent = np.frexp(np.sqrt(np.vecdot(wide, wide)))
+    step = np.ldexp(1.0, exponent - _GRID_BITS)[:, None]
+    # Scaling by a power of two is exact, there and back.
+    wide /= step
+    np.rint(wide, out=wide)
+    wide *= step
+    return wide
+
+
+def _text(arrays: Mapping[str, np.ndarray], key: str, default: str) -> str:
+    found = arrays.get(key, np.array(default))
+    if found.shape != () or found.dtype.kind != "U":
+        raise VseppError(f"{key}: expected one string, got shape {found.shape} of {found.dtype}")
+    return str(found)
+
+
+def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
+    """Embeddings as a contiguous float32 array `(n, d)`, all finite; `what` names them in errors."""
+    embeddings = np.asarray(embeddings)
+    if embeddings.ndim != 2 or 0 in embeddings.shape:
+        raise VseppError(
+            f"{what}: expected shape (rows, dimensions), neither of them 0, got {embeddings.shape}; "
+            "encode at least one image and one caption"
+        )
+    if embeddings.dtype.kind != "f":
+        raise VseppError(f"{what}: expected floating-point numbers, got dtype {embeddings.dtype}")
+    with np.errstate(over="ignore"):
+        embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
+        squares = np.vecdot(embeddings, embeddings)
+    # With these bounds on the norms, every score is within float32's range.
+    usable = squares < np.finfo(np.float32).max / 4
+    if not usable.all():
+        row = int(np.argmin(usable))
+        found = "NaN" if np.isnan(embeddings[row]).any() else "a value or norm beyond float32"
+        raise VseppError(
+            f"{what}: row {row} holds {found}: expected finite embeddings; "
+            "the training may have diverged, or a norm of zero was divided by"
+        )
+    return embeddings
+
+
+def _checked_similarity(similarity: Component) -> Component:
+    """An existing similarity, without options that have their defaults."""
+    chosen = components.options("similarity", similarity)
+    defaults = asdict(type(chosen)())
+    different = {name: value for name, value in asdict(chosen).items() if value != defaults[name]}
+    return Component(similarity.name, different)
+
+
+def _refuse_nan(scores: np.ndarray, first: int) -> None:
+    """Refuse NaN in scores `(n, m)` of images from row `first`."""
+    if (unknown := np.isnan(scores).any(axis=1)).any():
+        raise VseppError(f"scores: image row {first + int(np.argmax(unknown))} holds NaN, which has no rank")
 
 
 def between(ordered: np.ndarray, rows: slice) -> slice:

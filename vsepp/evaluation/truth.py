@@ -1,29 +1,41 @@
 """Truths: which items are correct for which queries.
 
-An image's own captions are one truth. Other truths know more: in Crisscrossed Captions and ECCV Caption a query has many positives,
-and there are fewer queries than ranked items.
+An image's own captions are one truth, under each protocol:
+
+| protocol | folds | metrics |
+|---|---|---|
+| `1K` | the first `fold_size` images | of that fold (all of Flickr30K's 1,000) |
+| `5x1K` | five consecutive folds of `fold_size` images | mean of each metric over the folds |
+| `5K` | all images at once | of all images (all of COCO's 5,000) |
+
+Folds follow the order of the test images' file. Recalls within a fold are higher than recalls over all images and not comparable with
+them, so a result always names its protocol.
+
+Other truths know more: in Crisscrossed Captions and ECCV Caption a query has many positives, and there are fewer queries than ranked items.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from vsepp.base.declared import TASKS
+from vsepp.base.declared import FOLDS, PROTOCOLS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import value_digest
+
+DEFAULT_FOLD_SIZE = 1000
 
 
 @dataclass(frozen=True, eq=False)
 class Positives:
-    """Correct items of each query of one direction, sparse: query by query, and by item within a query."""
+    """Correct items of each query of one task, sparse: query by query."""
 
     queries: np.ndarray
-    """`(n_queries,)` int64, ascending: rows of the queries, among all images or captions."""
+    """`(n_queries,)` int64, each once: rows of the queries, among all images or captions."""
     starts: np.ndarray
     """`(n_queries + 1,)` int64: where each query's positives begin among `items`; each query has at least one."""
     items: np.ndarray
@@ -31,7 +43,7 @@ class Positives:
 
     @classmethod
     def of_pairs(cls, queries: np.ndarray, items: np.ndarray) -> Positives:
-        """From pairs of a query and a correct item, rows `(n_positives,)` both, in any order.
+        """From pairs of a query and a correct item, rows `(n_positives,)` both, in any order; queries and their items will ascend.
 
         Raises
         ------
@@ -81,26 +93,20 @@ class Truth:
     """Correct items in both directions, and among captions or images where the truth has them."""
 
     name: str
-    i2t: Positives
-    """Caption retrieval: queries are images, items are captions."""
-    t2i: Positives
-    """Image retrieval: queries are captions, items are images."""
+    """For own captions, the protocol."""
+    tasks: Mapping[str, Positives]
+    """`i2t`, caption retrieval: queries are images, items are captions; `t2i`, image retrieval; of some truths `t2t` and `i2i`, where the
+    query itself is no item."""
     image_ids: Sequence[str | int] | np.ndarray | None = None
     """Ids of all images that are ranked, by row; `None`: the ids are the rows."""
     caption_ids: Sequence[str | int] | np.ndarray | None = None
     caption_to_image: np.ndarray | None = None
     """`(n_captions,)` int64: the row of each caption's own image; `None` where it is not known."""
-    t2t: Positives | None = None
-    """Caption → caption; the query itself is no item."""
-    i2i: Positives | None = None
+    folds: tuple[slice, ...] = (slice(None),)
+    """Ranges of images that are ranked among each other, with their captions; all of one size."""
     ratings: Mapping[str, Ratings] = field(default_factory=dict)
     absent: int = 0
     """Number of captions, the last of `caption_ids`, that are correct but not ranked: no model finds them."""
-
-    @property
-    def tasks(self) -> dict[str, Positives]:
-        """Task → its queries and positives."""
-        return {task: positives for task in TASKS if (positives := getattr(self, task)) is not None}
 
     def images_of(self, task: str, queries: np.ndarray | None = None) -> np.ndarray:
         """The image of each query of a task, `(n_queries,)`; or of some queries, rows `(n,)`."""
@@ -132,27 +138,58 @@ class Truth:
                     said[kind] = [more]
         return value_digest(said)
 
-    def require_within(self, n_images: int, n_captions: int) -> None:
-        """Refuse queries or items outside of these numbers of images and captions, and another number of ids.
+    def of_rows(self, image_ids: np.ndarray | None, caption_ids: np.ndarray | None) -> Truth:
+        """The same truth by the rows of a test set; queries and positives keep their order. A truth without ids has these rows already.
+
+        Parameters
+        ----------
+        image_ids, caption_ids
+            Ids of the test set, by row.
 
         Raises
         ------
         VseppError
-            Saying how many there are, and naming the first.
+            If ids are missing, or differ from the truth's gallery, naming the first and how many differ.
         """
-        for kind, rows, count, absent, ids in (
-            ("image", (self.i2t.queries, self.t2i.items), n_images, 0, self.image_ids),
-            ("caption", (self.i2t.items, self.t2i.queries), n_captions, self.absent, self.caption_ids),
-        ):
-            every = np.unique(np.concatenate(rows))
-            outside = every[(every < 0) | (every >= count + absent)]
-            if ids is not None and len(ids) != count + absent:
-                raise VseppError(f"truth {self.name}: has {len(ids) - absent} {kind} ids, {count} are ranked")
-            if len(outside):
-                raise VseppError(
-                    f"truth {self.name}: {kind} row {outside[0]} is not among the {count} that are ranked "
-                    f"({len(outside)} of its rows are not); take a truth of this test set"
+        if self.image_ids is None or self.caption_ids is None or self.caption_to_image is None:
+            return self
+        gallery = np.asarray(self.caption_ids)[: len(self.caption_ids) - self.absent]
+        images = _places("image", image_ids, np.asarray(self.image_ids), self.name)
+        captions = _places("caption", caption_ids, gallery, self.name)
+        rows = {"i": images, "t": np.append(captions, len(captions) + np.arange(self.absent))}
+        return replace(
+            self,
+            tasks={
+                task: Positives(rows[task[0]][each.queries], each.starts, rows[task[2]][each.items])
+                for task, each in self.tasks.items()
+            },
+            ratings={
+                what: each._replace(
+                    queries=rows[each.task[0]][each.queries], items=rows[each.task[2]][each.items]
                 )
+                for what, each in self.ratings.items()
+            },
+            image_ids=image_ids,
+            caption_ids=None
+            if caption_ids is None
+            else np.append(caption_ids, self.caption_ids[len(gallery) :]),
+            caption_to_image=images[self.caption_to_image[np.argsort(captions)]],
+        )
+
+
+def _places(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
+    """Row in the test set of each id of the gallery."""
+    if ids is None:
+        raise VseppError(f"truth {truth}: expected {kind}_ids, ids in COCO, one a row; the file has none")
+    for some, where, others in ((gallery, "the file", ids), (ids, f"the gallery of {truth}", gallery)):
+        missing = np.setdiff1d(some, others)
+        if len(missing):
+            raise VseppError(
+                f"truth {truth}: {kind} {missing[0]} is not in {where} ({len(missing)} {kind}s are not); expected the "
+                f"{len(gallery):,} {kind}s of COCO's test set, each once, in any order"
+            )
+    order = np.argsort(ids)
+    return order[np.searchsorted(ids, gallery, sorter=order)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +248,10 @@ class Gallery:
 
         return Truth(
             name,
+            {
+                task: Positives.of_pairs(rows(task[0], one, task), rows(task[2], other, task))
+                for task, (one, other) in tasks.items()
+            },
             image_ids=self.image_ids,
             caption_ids=np.concatenate([self.caption_ids, absent]),
             caption_to_image=self.caption_to_image,
@@ -221,50 +262,56 @@ class Gallery:
                 )
                 for what, (task, one, other, scores) in (ratings or {}).items()
             },
-            **{
-                task: Positives.of_pairs(rows(task[0], one, task), rows(task[2], other, task))
-                for task, (one, other) in tasks.items()
-            },
         )
 
 
-def captions_of(caption_to_image: np.ndarray) -> Positives:
-    """Each image's own captions, from the row of each caption's image, `(n_captions,)`."""
-    return Positives.of_pairs(caption_to_image, np.arange(len(caption_to_image)))
+def own_captions(
+    caption_to_image: np.ndarray, protocol: str = "5K", fold_size: int = DEFAULT_FOLD_SIZE
+) -> Truth:
+    """Each image's own captions, and each caption's image, of the images that a protocol ranks.
+
+    Parameters
+    ----------
+    caption_to_image
+        `(n_captions,)`, the row of each caption's image; each image has one.
+    protocol
+        `1K`, `5x1K` or `5K`.
+    fold_size
+        Images per fold; not used by `5K`.
+
+    Raises
+    ------
+    VseppError
+        As `protocol_folds`.
+    """
+    folds = protocol_folds(protocol, int(caption_to_image.max()) + 1, fold_size)
+    captions = np.flatnonzero(caption_to_image < folds[-1].stop)
+    images = caption_to_image[captions]
+    tasks = {"i2t": Positives.of_pairs(images, captions), "t2i": Positives.of_pairs(captions, images)}
+    return Truth(protocol, tasks, caption_to_image=caption_to_image, folds=folds)
 
 
-def own_captions(caption_to_image: np.ndarray) -> Truth:
-    """Each image's own captions, and each caption's image, from the row of each caption's image, `(n_captions,)`."""
-    of_captions = Positives.of_pairs(np.arange(len(caption_to_image)), caption_to_image)
-    return Truth(
-        "own captions", captions_of(caption_to_image), of_captions, caption_to_image=caption_to_image
-    )
+def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_SIZE) -> tuple[slice, ...]:
+    """Ranges of test images that a protocol ranks among each other.
 
-
-def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
-    """The image row of each caption as int64, every row in range and every image with a caption."""
-    owner = np.asarray(caption_to_image)
-    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
+    Raises
+    ------
+    VseppError
+        On an unknown protocol, a fold size below 1, and fewer images than the protocol needs.
+    """
+    if protocol not in PROTOCOLS:
+        raise VseppError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+    if protocol == "5K":
+        return (slice(0, n_images),)
+    if fold_size < 1:
+        raise VseppError(f"fold size: expected at least 1 image, got {fold_size}")
+    folds = FOLDS[protocol]
+    if n_images < folds * fold_size:
         raise VseppError(
-            f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
-            f"of {owner.dtype}"
+            f"protocol {protocol} needs {folds} × {fold_size} = {folds * fold_size} test images, "
+            f"got {n_images}; give a smaller fold size, or use protocol 5K, which ranks all images at once"
         )
-    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
-    if outside.size:
-        row = outside[0]
-        raise VseppError(
-            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
-            f"({outside.size} rows are outside)"
-        )
-    owner = owner.astype(np.int64)
-    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
-    if missing.size:
-        raise VseppError(
-            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
-            "have none): expected at least one each, since caption retrieval has no correct answer otherwise; "
-            "leave such images out"
-        )
-    return owner
+    return tuple(slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size))
 
 
 def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | None:

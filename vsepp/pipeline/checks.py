@@ -9,9 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from vsepp.base.components import checked, describe
-from vsepp.base.declared import PIECES, WORDS
+from vsepp.base.declared import FOLDS, PIECES, WORDS
 from vsepp.base.errors import did_you_mean
-from vsepp.evaluation.metrics import FOLDS
 from vsepp.models import tokens_of
 from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper

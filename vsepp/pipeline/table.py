@@ -15,12 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there, read_json, reading, value_digest, write_text
 from vsepp.base.manifest import MANIFEST
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
-from vsepp.evaluation.metrics import FOLDS
 from vsepp.pipeline.making import make
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input, owner_of

@@ -11,8 +11,9 @@ import numpy as np
 from vsepp.base.files import read_json, reading
 from vsepp.base.manifest import require_intact
 from vsepp.data.arrays import read_npz
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.evaluate import LISTS
+from vsepp.evaluation.scores import EmbeddingScores
+from vsepp.evaluation.test_set import TestSet
 from vsepp.models.similarity import scorer
 from vsepp.report.models import Model
 
@@ -81,8 +82,8 @@ class Answers:
         return Pictures(Path(self.model.pictures))
 
     @cached_property
-    def embeddings(self) -> Embeddings:
-        """Embeddings of the test set, as they were evaluated.
+    def tested(self) -> TestSet:
+        """The test set as it was evaluated.
 
         Raises
         ------
@@ -91,11 +92,11 @@ class Answers:
         """
         folder = Path(self.model.evaluation)
         require_intact(folder, "embeddings.npz")
-        return Embeddings.load(folder / "embeddings.npz")
+        return TestSet.read(folder / "embeddings.npz")
 
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:
-        """The arrays of `best.npz`, where a matcher re-ranked; errors as in `embeddings`."""
+        """The arrays of `best.npz`, where a matcher re-ranked; errors as in `tested`."""
         if not self.model.tested(self.protocol).get("reranked"):
             return {}
         folder = Path(self.model.evaluation)
@@ -122,13 +123,13 @@ class Answers:
             rows = self.model.arrays[f"{self.protocol}_caption_rows"]
             return rows if direction == "t2i" else np.arange(self.model.tested(self.protocol)["n_images"])
         # Truths have images and captions in the order of their ids.
-        by_id = np.argsort(_there(self.embeddings.image_ids))
+        by_id = np.argsort(_there(self.tested.image_ids))
         images = by_id[self.model.arrays[f"{self.protocol}_{direction}_images"]]
         if direction == "i2t":
             return images
         rows = np.full(len(images), -1)
-        captions = np.argsort(_there(self.embeddings.caption_ids))
-        owner = self.embeddings.caption_to_image[captions]
+        captions = np.argsort(_there(self.tested.caption_ids))
+        owner = self.tested.caption_to_image[captions]
         for image in np.unique(images):
             asked, own = np.flatnonzero(images == image), captions[owner == image]
             if len(asked) == len(own):
@@ -148,12 +149,12 @@ class Answers:
             How many items of the answer.
         """
         query = int(self.queries(direction)[place])
-        ranks = self.model.ranks(self.protocol).of(direction)
+        ranks = self.model.ranks(self.protocol)[direction]
         found = self.ranked(direction, query)[:count]
         if self.is_truth:  # what is right is known by its place
             right = np.isin(np.arange(count), ranks.places[ranks.starts[place] : ranks.starts[place + 1]])
         else:
-            owner = self.embeddings.caption_to_image
+            owner = self.tested.caption_to_image
             right = owner[found] == query if direction == "i2t" else found == owner[query]
         asked, sought = (self._image, self._caption) if direction == "i2t" else (self._caption, self._image)
         return Answer(
@@ -189,8 +190,9 @@ class Answers:
 
     def _similar(self, direction: str, query: int) -> np.ndarray:
         """Rows by the embeddings alone; as `ranked`."""
-        embeddings, size = self.embeddings, self.model.tested(self.protocol)["fold_size"]
-        owner = embeddings.caption_to_image
+        embeddings, size = self.tested.scores, self.model.tested(self.protocol)["fold_size"]
+        assert isinstance(embeddings, EmbeddingScores)
+        owner = self.tested.caption_to_image
         fold = (query if direction == "i2t" else owner[query]) // size
         if direction == "i2t":
             rows = np.flatnonzero(owner // size == fold)
@@ -199,7 +201,7 @@ class Answers:
             rows = np.arange(fold * size, (fold + 1) * size)
             images, captions = rows, np.array([query])
         score = scorer(embeddings.similarity)
-        scores = score(embeddings.image_embeddings[images], embeddings.caption_embeddings[captions])
+        scores = score(embeddings.images[images], embeddings.captions[captions])
         return rows[np.argsort(-scores.ravel(), kind="stable")]
 
 

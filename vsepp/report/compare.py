@@ -18,11 +18,12 @@ from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.base.progress import table
 from vsepp.base.publish import evaluation_of
-from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation import intervals
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import Effect, Level
-from vsepp.evaluation.metric_list import AVERAGED, COMPARED, RECALLS
+from vsepp.evaluation.metrics import AVERAGED, COMPARED, RECALLS
+from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.report import text
 from vsepp.report.models import (
     HISTORY_FILE,
@@ -261,7 +262,7 @@ def compare(
     fold_size
         Images in a fold of `1K` and `5x1K`, for embeddings: by default the fold size of the other models, or 1,000.
     metrics
-        Metrics of `vsepp.evaluation.metric_list.AVERAGED`, more is better in each; by default rsum and its recalls. The first one
+        Metrics of `vsepp.evaluation.metrics.AVERAGED`, more is better in each; by default rsum and its recalls. The first one
         sorts more than two models.
 
     Raises
@@ -277,7 +278,7 @@ def compare(
     protocol = protocol or _common_protocol(known)
     # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
     sizes = [model.metrics[protocol]["fold_size"] for model in known if protocol in model.metrics]
-    fold_size = fold_size or next(iter(sizes), protocols.DEFAULT_FOLD_SIZE)
+    fold_size = fold_size or next(iter(sizes), DEFAULT_FOLD_SIZE)
     like = next((model for model in known if protocol in model.metrics), None)
     read = {
         name: [_under(source, protocol, fold_size, like) for source in side] for name, side in sides.items()
@@ -393,14 +394,14 @@ def _under(source: Source, protocol: str, fold_size: int, like: Model | None) ->
             if key.startswith(f"{name}_")
         }
         return replace(source, metrics=metrics, arrays=arrays)
-    embeddings = Embeddings.load(source)
-    evaluation = protocols.evaluate(embeddings, protocol, fold_size)
+    tested = TestSet.read(source)
+    (evaluation,) = evaluate(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
     test = evaluation.to_dict()
-    known = {"image_ids": slice(test["n_images"]), "caption_ids": evaluation.caption_rows}
+    known = {"image_ids": slice(test["n_images"]), "caption_ids": evaluation.truth.tasks["t2i"].queries}
     ids = {
         kind: ids_digest(given[rows])
         for kind, rows in known.items()
-        if (given := getattr(embeddings, kind)) is not None
+        if (given := getattr(tested, kind)) is not None
     }
     return Model(
         name=source.stem,

@@ -18,7 +18,7 @@ from vsepp.base import components
 from vsepp.base.components import component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
 from vsepp.base.spec import Component, seeded
-from vsepp.evaluation.metric_list import AVERAGED, COMPARED, METRICS, SCORES
+from vsepp.evaluation.metrics import AVERAGED, COMPARED, METRICS, SCORES
 from vsepp.report.models import HISTORY_FILE
 from vsepp.report.records import FILES
 from vsepp.report.text import DIRECTIONS, TASKS

@@ -11,7 +11,7 @@ import numpy as np
 
 from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation import intervals
-from vsepp.evaluation.metric_list import AVERAGED
+from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import text
 from vsepp.report.claims import CHANCE, COLLAPSED, NOT_RUN, BestValue, Difference, Verdict, rule_of
 from vsepp.report.entries import Claim, ReportSpec

@@ -29,8 +29,8 @@ from vsepp.base.manifest import (
     require_intact,
     uncommitted_steps,
 )
-from vsepp.evaluation.intervals import AT_CHANCE, Level, per_image, ranks_like_chance
-from vsepp.evaluation.metric_list import AVERAGED
+from vsepp.evaluation.intervals import Level
+from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.report import text
 
@@ -86,21 +86,25 @@ class Model:
         task, _, key = metric.partition("_")
         if (key and key in found.get(task, ())) or (not key and metric in found):
             return float(found[task][key] if key else found[metric])
-        return float(self.values(protocol, metric).mean()) if metric in AVERAGED else None
+        if metric not in AVERAGED or (key and task not in self.ranks(protocol)):
+            return None
+        return float(self.values(protocol, metric).mean())
 
     def values(self, protocol: str, metric: str) -> np.ndarray:
-        """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.intervals.per_image`.
+        """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.metrics.per_image`.
 
         Raises
         ------
         VseppError
             When it was not evaluated under the protocol, and when a metric needs ranks that were not kept.
         """
-        fold_size = self.tested(protocol)["fold_size"]
         try:
-            return per_image(self.ranks(protocol), self.caption_images(protocol), metric, fold_size)
+            values = per_image(self.ranks(protocol), metric)
         except VseppError as error:
             raise VseppError(f"{self.where}: {error}") from None
+        if values is None:
+            raise VseppError(f"{self.where}, {protocol}: its scores give no {metric}")
+        return values
 
     def tested(self, protocol: str) -> dict[str, Any]:
         """What `metrics.json` has of a protocol or truth.
@@ -119,17 +123,12 @@ class Model:
     def ranks(self, protocol: str) -> Ranks:
         """Ranks of every query under a protocol or truth."""
         if protocol not in self._ranks:
-            self._ranks[protocol] = kept_ranks(self.arrays, protocol)
+            self._ranks[protocol] = kept_ranks(self.arrays, protocol, self.tested(protocol)["fold_size"])
         return self._ranks[protocol]
 
     @cached_property
     def _ranks(self) -> dict[str, Ranks]:
         return {}
-
-    def caption_images(self, protocol: str) -> np.ndarray:
-        """Row of each ranked caption's image; under a truth of each caption that asks."""
-        judged = self.ranks(protocol).of("t2i").images
-        return self.arrays[f"{protocol}_caption_images"] if judged is None else judged
 
     def history(self, metric: str) -> dict[int, float]:
         """Epoch → a metric of training or of validation.
@@ -172,8 +171,7 @@ class Model:
 
     def _ranks_like_chance(self, protocol: str) -> bool:
         test = self.metrics[protocol]
-        owner = self.caption_images(protocol)
-        return ranks_like_chance(self.ranks(protocol), owner, test["fold_size"], test["n_captions"])
+        return ranks_like_chance(self.ranks(protocol), test["n_images"], test["n_captions"])
 
     @property
     def trained_by(self) -> MadeBy:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vsepp.base.errors import VseppError, refuse
 from vsepp.base.files import shortly, text_of
-from vsepp.evaluation.metric_list import METRICS
+from vsepp.evaluation.metrics import METRICS
 
 Published = Mapping[tuple[str, str], Mapping[str, str]]
 """(id of the table, row) → column of published.csv → text. A row stands below `""` too, for tables of one's own."""

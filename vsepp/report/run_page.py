@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import image_intervals
-from vsepp.evaluation.metric_list import COMPARED
+from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import text
 from vsepp.report.answers import Answers, Item
 from vsepp.report.cells import Plot, Printed, head
@@ -150,7 +150,7 @@ def _chance(model: Model, protocol: str) -> str:
         return text.share(100 / test["fold_size"])
     words = []
     for metric, gallery in (("i2t_r1", test["n_captions"]), ("t2i_r1", test["n_images"])):
-        ranks = model.ranks(protocol).of(metric.partition("_")[0])
+        ranks = model.ranks(protocol)[metric.partition("_")[0]]
         ranked = ranks.sums(ranks.ranks < gallery)  # correct captions that are not ranked stand behind all
         words.append(f"{text.share(100 * float(ranked.mean()) / gallery)} in {text.task(metric).lower()}")
     return text.listing(words)
@@ -225,7 +225,7 @@ def _rank_figure(models: Sequence[Model]) -> Plot:
     axis, halves = figure.subplots(), []
     ks = np.unique(np.geomspace(1, test["fold_size"], 60).astype(int))
     for look, (direction, title) in zip(looks(), text.DIRECTIONS.items(), strict=False):
-        ranks = np.concatenate([model.ranks(protocol).of(direction).best for model in models])
+        ranks = np.concatenate([model.ranks(protocol)[direction].best for model in models])
         shares = [100 * np.mean(ranks < k) for k in ks]
         axis.plot(ks, shares, color=look["color"], linestyle=look["linestyle"], label=title)
         halves.append(f"{title}: half of the queries within the first {int(np.median(ranks)) + 1}")
@@ -274,8 +274,8 @@ def _queries(model: Model) -> dict[str, list[dict[str, Any]]]:
     if not answers.are_known:
         return {}
     for direction, title in text.DIRECTIONS.items():
-        rows, ranks = answers.queries(direction), model.ranks(protocol).of(direction).best
-        images = rows if direction == "i2t" else answers.embeddings.caption_to_image[rows]
+        rows, ranks = answers.queries(direction), model.ranks(protocol)[direction].best
+        images = rows if direction == "i2t" else answers.tested.caption_to_image[rows]
         there = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
         order = there[np.argsort(ranks[there], kind="stable")]
         at_once = [place for place in order[:_EXAMPLES] if ranks[place] < 1]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.metrics import FOLDS
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec, Feed, ReportSpec
 from vsepp.report.models import (

@@ -14,7 +14,7 @@ from vsepp.base import declared
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
 from vsepp.evaluation.intervals import p_text
-from vsepp.evaluation.metric_list import METRICS
+from vsepp.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
     from vsepp.evaluation.intervals import Interval

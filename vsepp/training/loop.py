@@ -21,8 +21,7 @@ from vsepp.base.progress import duration_text, track
 from vsepp.base.publish import CONFIG, publish, spec_of
 from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
 from vsepp.evaluation.encode import encode_split
-from vsepp.evaluation.metrics import chance_rsum, retrieval_metrics
-from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.ranks import chance_rsum, retrieval_metrics, retrieval_ranks
 from vsepp.losses import first_epoch_after
 from vsepp.models import weights
 from vsepp.models.encoder import load_encoder
@@ -272,8 +271,8 @@ def _validate(training: Training, data: TrainingData, progress: Progress) -> Epo
     """Validate after an epoch, keep the weights if they are the best so far, and summarise the epoch."""
     run, device, split = training.run, training.device, data.validation
     epoch, trained = len(progress.history), time.monotonic()
-    embeddings = encode_split(training.model, data.images, data.captions.all, split, device)
-    ranks = retrieval_ranks(embeddings, device if device.type == "cuda" else None)
+    tested = encode_split(training.model, data.images, data.captions.all, split, device)
+    ranks = retrieval_ranks(tested, device if device.type == "cuda" else None)
     metrics = retrieval_metrics(ranks)
     if metrics.rsum > max((record.rsum for record in progress.history), default=-1.0):
         progress.best = {"model": _copied(training.model), "loss": _copied(training.loss.state)}

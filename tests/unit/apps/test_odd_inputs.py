@@ -6,16 +6,16 @@ import time
 import numpy as np
 import pytest
 import specs
+from test_sets import embedded
 
 from vsepp.apps.cli import main
 from vsepp.base.spec import to_json
-from vsepp.evaluation.embeddings import Embeddings
 
 
 @pytest.fixture
 def embeddings(tmp_path):
     rows = np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32)
-    Embeddings(rows, rows, np.arange(20)).save(tmp_path / "embeddings.npz")
+    embedded(rows, rows, np.arange(20)).save(tmp_path / "embeddings.npz")
     return tmp_path / "embeddings.npz"
 
 

@@ -9,8 +9,7 @@ import pytest
 from dag import copy_of_the_project
 from file_server import Served, serve
 from plans import edit
-
-from vsepp.evaluation.embeddings import Embeddings
+from test_sets import embedded
 
 OWNER = np.array([0, 0, 1, 1, 2, 2])
 
@@ -45,7 +44,7 @@ def project(tmp_path):
     copy = copy_of_the_project(tmp_path / "project")
     rng = np.random.default_rng(0)
     ids = {"image_ids": np.arange(3), "caption_ids": np.arange(10, 16)}
-    made = Embeddings(rng.standard_normal((3, 4)), rng.standard_normal((6, 4)), OWNER, **ids)
+    made = embedded(rng.standard_normal((3, 4)), rng.standard_normal((6, 4)), OWNER, **ids)
     made.save(copy.folder / "mine.npz")
     with serve({name: Served(content) for name, content in FILES.items()}) as server:
         sources = {name: {"mirrors": [server.url(name)]} for name in FILES}
@@ -65,7 +64,7 @@ def test_files_of_a_truth_are_fetched_once_and_noted(project):
     assert set(FILES) <= set((copy.folder / "params/sources.lock.yaml").read_text().replace(":", "").split())
     said = copy.said("vsepp", "evaluate", "mine.npz", "--truth", "cxc")
     assert len(server.requests) == asked
-    assert "truth cxc: 3 images, 6 captions" in said and "SITS: Spearman" in said
+    assert "cxc: 3 images, 6 captions" in said and "SITS: Spearman" in said
 
 
 def test_files_in_the_users_own_folder_are_read_where_they_lie(project, tmp_path):

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
+from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation.embeddings import Embeddings, mean_of_scores
-from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
+from vsepp.evaluation.run import mean_of_scores
 from vsepp.evaluation.scores import ScoreMatrix
-from vsepp.evaluation.truth import own_captions
+from vsepp.evaluation.test_set import TestSet
 
 ROOT = Component("order", {"form": "root"})
 
@@ -22,35 +22,41 @@ def arrays(**changes):
     return {key: value for key, value in {**values, **changes}.items() if value is not None}
 
 
+def made(similarity):
+    images, captions, owner, _ = arrays().values()
+    return embedded(images, captions, owner, similarity)
+
+
 def written(path, **changes):
     np.savez(path, **arrays(**changes))
     return path
 
 
 def test_what_is_saved_is_loaded(tmp_path):
-    embeddings = Embeddings(**arrays(similarity=ROOT))
+    embeddings = made(ROOT)
     path = tmp_path / "new" / "embeddings.npz"
     embeddings.save(path)
-    loaded = Embeddings.load(path)
-    for name in ("image_embeddings", "caption_embeddings", "caption_to_image"):
-        np.testing.assert_array_equal(getattr(loaded, name), getattr(embeddings, name))
-    assert loaded.similarity == ROOT
+    loaded = TestSet.read(path)
+    for name, array in embeddings.scores.arrays.items():
+        np.testing.assert_array_equal(loaded.scores.arrays[name], array)
+    np.testing.assert_array_equal(loaded.caption_to_image, embeddings.caption_to_image)
+    assert (loaded.scores.similarity, loaded.similarity) == (ROOT, "order")
     assert [file.name for file in path.parent.iterdir()] == ["embeddings.npz"]
 
 
 def test_equal_embeddings_give_equal_bytes(tmp_path):
     for name in ("a.npz", "b.npz"):
-        Embeddings(**arrays(similarity=ROOT)).save(tmp_path / name)
+        made(ROOT).save(tmp_path / name)
     assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 def test_similarity_is_dot_unless_said_and_its_options_the_defaults(tmp_path):
-    assert Embeddings.load(written(tmp_path / "e.npz", similarity=None)).similarity == Component("dot")
-    assert Embeddings.load(written(tmp_path / "e.npz")).similarity == Component("order")
-    Embeddings(**arrays(similarity=Component("order", {"form": "squared"}))).save(tmp_path / "e.npz")
+    assert TestSet.read(written(tmp_path / "e.npz", similarity=None)).scores.similarity == Component("dot")
+    assert TestSet.read(written(tmp_path / "e.npz")).scores.similarity == Component("order")
+    made(Component("order", {"form": "squared"})).save(tmp_path / "e.npz")
     with np.load(tmp_path / "e.npz") as saved:
         assert saved["similarity"] == "order" and "similarity_options" not in saved
-    Embeddings(**arrays(similarity=ROOT)).save(tmp_path / "e.npz")
+    made(ROOT).save(tmp_path / "e.npz")
     with np.load(tmp_path / "e.npz") as saved:
         assert saved["similarity_options"] == '{"form": "root"}'
 
@@ -58,9 +64,9 @@ def test_similarity_is_dot_unless_said_and_its_options_the_defaults(tmp_path):
 @pytest.mark.parametrize("dtype", [np.float16, np.float64])
 def test_other_float_types_become_float32(tmp_path, dtype):
     images = np.array([[1.5, 2, 3, 4]] * 3, dtype=dtype)
-    loaded = Embeddings.load(written(tmp_path / "e.npz", image_embeddings=images))
-    assert loaded.image_embeddings.dtype == np.float32
-    np.testing.assert_array_equal(loaded.image_embeddings, images.astype(np.float32))
+    loaded = TestSet.read(written(tmp_path / "e.npz", image_embeddings=images))
+    assert loaded.scores.images.dtype == np.float32
+    np.testing.assert_array_equal(loaded.scores.images, images.astype(np.float32))
 
 
 def captions(row=0, value=0.0):
@@ -72,7 +78,11 @@ def captions(row=0, value=0.0):
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("caption_to_image", None, "has no caption_to_image; .* the file has caption_embeddings, image_emb"),
+        (
+            "caption_to_image",
+            None,
+            "expected caption_embeddings, caption_to_image, .* the file has caption_embeddings, image_emb",
+        ),
         (
             "image_embeddings",
             np.zeros((3, 4), dtype=int),
@@ -109,14 +119,14 @@ def captions(row=0, value=0.0):
 def test_bad_files_are_refused_with_file_and_key(tmp_path, key, value, message):
     path = written(tmp_path / "theirs.npz", **{key: None if value is None else np.array(value)})
     with pytest.raises(VseppError, match=message) as caught:
-        Embeddings.load(path)
+        TestSet.read(path)
     assert str(caught.value).startswith(str(path))
 
 
 def test_a_pickled_array_is_not_read(tmp_path):
     path = written(tmp_path / "theirs.npz", similarity=np.array({"any": "object"}, dtype=object))
     with pytest.raises(VseppError, match="similarity: "):
-        Embeddings.load(path)
+        TestSet.read(path)
 
 
 def test_a_file_that_is_no_npz_is_named(tmp_path):
@@ -124,8 +134,8 @@ def test_a_file_that_is_no_npz_is_named(tmp_path):
     text.write_text("not an archive", encoding="utf-8")
     cut.write_bytes(whole.read_bytes()[:400])
     for path in (text, cut):
-        with pytest.raises(VseppError, match=r"npz: it is damaged; expected an \.npz of embeddings"):
-            Embeddings.load(path)
+        with pytest.raises(VseppError, match=r"npz: it is damaged; expected an \.npz of embeddings, scores"):
+            TestSet.read(path)
 
 
 def test_a_damaged_array_is_named(tmp_path):
@@ -135,31 +145,28 @@ def test_a_damaged_array_is_named(tmp_path):
     content[position] ^= 0xFF
     path.write_bytes(bytes(content))
     with pytest.raises(VseppError, match=r"caption_embeddings\.npy: it is damaged"):
-        Embeddings.load(path)
+        TestSet.read(path)
 
 
 def random_embeddings(seed, dim, similarity="dot"):
     rng = np.random.default_rng(seed)
     images, captions = rng.standard_normal((6, dim)), rng.standard_normal((12, dim))
-    return Embeddings(images, captions, np.repeat(np.arange(6), 2), Component(similarity))
+    return embedded(images, captions, np.repeat(np.arange(6), 2), Component(similarity))
 
 
 def test_scores_of_an_ensemble_are_the_mean_of_both_models():
     one, other = random_embeddings(0, 5), random_embeddings(1, 3)
     both = mean_of_scores(one, other)
-    products = [e.image_embeddings @ e.caption_embeddings.T for e in (one, other, both)]
+    products = [each.scores.images @ each.scores.captions.T for each in (one, other, both)]
     np.testing.assert_allclose(products[2], (products[0] + products[1]) / 2, atol=1e-6)
-    by_matrix = rank_positives(
-        ScoreMatrix((products[0] + products[1]) / 2), own_captions(one.caption_to_image)
-    )
-    found = retrieval_ranks(both)
-    assert (found.i2t == by_matrix.i2t).all() and (found.t2i == by_matrix.t2i).all()
+    matrix = TestSet(ScoreMatrix((products[0] + products[1]) / 2), one.caption_to_image)
+    assert under(both).metrics == under(matrix).metrics
 
 
 def test_models_whose_scores_do_not_add_up_make_no_ensemble():
     one = random_embeddings(0, 5)
     with pytest.raises(VseppError, match="expected the similarity dot of both runs, got order"):
         mean_of_scores(one, random_embeddings(1, 5, "order"))
-    turned = Embeddings(one.image_embeddings, one.caption_embeddings, one.caption_to_image[::-1])
+    turned = TestSet(one.scores, one.caption_to_image[::-1])
     with pytest.raises(VseppError, match="embedded other images or captions"):
         mean_of_scores(one, turned)

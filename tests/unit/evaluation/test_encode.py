@@ -86,11 +86,11 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
             model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
             for row in rows.captions
         ]
-    assert_near(found.image_embeddings, torch.stack(images), 1e-5)
-    assert_near(found.caption_embeddings, torch.stack(captions), 1e-5)
-    assert found.image_embeddings.dtype == found.caption_embeddings.dtype == np.float32
+    assert_near(found.scores.images, torch.stack(images), 1e-5)
+    assert_near(found.scores.captions, torch.stack(captions), 1e-5)
+    assert found.scores.images.dtype == found.scores.captions.dtype == np.float32
     assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
-    assert found.similarity == SPEC.similarity
+    assert found.scores.similarity == SPEC.similarity
 
 
 def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(tables, model):
@@ -101,5 +101,5 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     model.text.words[1].train()
     images = SimpleNamespace(eval=lambda rows: ImageBatch(features()[rows]))
     found = [encode_split(model, images, tokens, rows, CPU) for _ in range(2)]
-    assert np.array_equal(found[0].caption_embeddings, found[1].caption_embeddings)
+    assert np.array_equal(found[0].scores.captions, found[1].scores.captions)
     assert model.training and not model.text.training and model.text.words[1].training

@@ -10,14 +10,13 @@ import pytest
 import torch
 from pages import DOCS, blocks, one
 from raw_layouts import jpeg
+from test_sets import under
 from torchvision.transforms.functional import pil_to_tensor
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.data.tables import write_tables
-from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.given import read_given
-from vsepp.evaluation.scores import ScoredSet
+from vsepp.evaluation.test_set import TestSet
 
 IMAGES, CAPTIONS = 12, 30
 OWNER = np.random.default_rng(4).permutation(np.r_[np.arange(IMAGES), np.arange(IMAGES), :6])
@@ -37,8 +36,8 @@ def naive(scores, owner):
 
 
 def assert_ranks(tested, scores):
-    found = evaluate(tested, "5K").ranks
-    assert (found.i2t.tolist(), found.t2i.tolist()) == naive(scores, OWNER)
+    found = under(tested).ranks
+    assert (found["i2t"].best.tolist(), found["t2i"].best.tolist()) == naive(scores, OWNER)
 
 
 def best(scores, k):
@@ -65,50 +64,46 @@ def list_arrays(k=5, other=4):
 
 
 def test_a_matrix_ranks_as_it_says(tmp_path):
-    found = read_given(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
+    found = TestSet.read(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
     assert_ranks(found, SCORES)
     assert (found.similarity, found.image_ids[2], found.caption_ids) == ("matrix of scores", 11, None)
-    assert "30 captions in all, matrix of scores\n" in str(evaluate(found, "5K"))
+    assert "30 captions, matrix of scores\n" in str(under(found))
 
 
 def test_folds_of_a_matrix_are_its_parts(tmp_path):
-    found = evaluate(read_given(save(tmp_path / "a.npz", scores=SCORES)), "5x1K", fold_size=2)
+    found = under(TestSet.read(save(tmp_path / "a.npz", scores=SCORES)), "5x1K", 2)
     for start in range(0, 10, 2):
         rows = np.flatnonzero((start <= OWNER) & (start + 2 > OWNER))
         i2t, t2i = naive(SCORES[start : start + 2, rows], OWNER[rows] - start)
-        assert found.ranks.i2t[start : start + 2].tolist() == i2t
-        assert found.ranks.t2i[np.isin(found.caption_rows, rows)].tolist() == t2i
+        assert found.ranks["i2t"].best[start : start + 2].tolist() == i2t
+        assert found.ranks["t2i"].best[np.isin(found.truth.tasks["t2i"].queries, rows)].tolist() == t2i
 
 
 def test_what_lists_leave_out_is_tied_below(tmp_path):
-    found = read_given(save(tmp_path / "a.npz", **list_arrays()))
+    found = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
     of_images, of_captions = truncated(SCORES, 5, 4)
-    ranks = evaluate(found, "5K").ranks
-    assert ranks.i2t.tolist() == naive(of_images, OWNER)[0]
-    assert ranks.t2i.tolist() == naive(of_captions, OWNER)[1]
+    ranks = under(found).ranks
+    assert ranks["i2t"].best.tolist() == naive(of_images, OWNER)[0]
+    assert ranks["t2i"].best.tolist() == naive(of_captions, OWNER)[1]
     assert found.similarity == "lists of the 5 and 4 best"
 
 
 def test_a_shorter_list_ends_in_minus_one(tmp_path):
     arrays = list_arrays()
     arrays["i2t_items"][3, 2:], arrays["i2t_scores"][3, 2:] = -1, np.nan
-    found = read_given(save(tmp_path / "a.npz", **arrays))
+    found = TestSet.read(save(tmp_path / "a.npz", **arrays))
     of_images, _ = truncated(SCORES, 5, 4)
     of_images[3] = -np.inf
     of_images[3, arrays["i2t_items"][3, :2]] = arrays["i2t_scores"][3, :2]
-    assert evaluate(found, "5K").ranks.i2t.tolist() == naive(of_images, OWNER)[0]
+    assert under(found).ranks["i2t"].best.tolist() == naive(of_images, OWNER)[0]
     assert found.similarity.endswith(", some shorter")
-    # In another order of the rows the ranks are the same.
-    images, captions = np.random.default_rng(0).permutation(IMAGES), np.random.default_rng(1).permutation(30)
-    moved = ScoredSet(found.scores.in_order(images, captions), np.argsort(images)[OWNER[captions]], "x")
-    assert evaluate(moved, "5K").ranks.i2t.tolist() == evaluate(found, "5K").ranks.i2t[images].tolist()
 
 
 def test_folds_of_lists_are_refused_unless_a_fold_is_all(tmp_path):
-    found = read_given(save(tmp_path / "a.npz", **list_arrays()))
+    found = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
     with pytest.raises(VseppError, match=r"lists of the 5 and 4 best: expected protocol 5K.*too low"):
-        evaluate(found, "1K", fold_size=6)
-    assert evaluate(found, "1K", fold_size=IMAGES).metrics == evaluate(found, "5K").metrics
+        under(found, "1K", 6)
+    assert under(found, "1K", IMAGES).metrics == under(found).metrics
 
 
 def wrong_lists(**changes):
@@ -136,7 +131,7 @@ def test_arrays_that_do_not_fit_are_refused(case, tmp_path):
     }
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(VseppError, match=f"^{tmp_path / 'a.npz'}: (.|\n)*{said}"):
-        read_given(tmp_path / "a.npz")
+        TestSet.read(tmp_path / "a.npz")
 
 
 def test_the_command_scores_a_matrix(tmp_path, capsys):
@@ -147,8 +142,8 @@ def test_the_command_scores_a_matrix(tmp_path, capsys):
         == 0
     )
     said = capsys.readouterr().out
-    assert "30 captions in all, matrix of scores\n" in said
-    assert said.endswith("\nprotocol 5K: ranks like chance\n")
+    assert "30 captions, matrix of scores\n" in said
+    assert said.endswith("\n5K: ranks like chance\n")
     metrics = json.loads((tmp_path / "out/metrics.json").read_text())["5K"]
     assert metrics["i2t"]["meanr"] == np.mean(naive(scores, OWNER)[0]) + 1
     assert set(json.loads((tmp_path / "out/manifest.json").read_text())["inputs"]) == {"embeddings"}
@@ -204,9 +199,9 @@ def test_what_the_page_writes_with_open_clip_is_evaluated(tmp_path, monkeypatch,
         assert shown in code
         code = code.replace(shown, here)
     exec(compile(code, "referee.md", "exec"), {})
-    found = read_given(tmp_path / "mine.npz")
+    found = TestSet.read(tmp_path / "mine.npz")
     assert found.image_ids.tolist() == [50, 52, 53]
     assert found.caption_ids.tolist() == [700, 701, 703, 704, 705]
     assert found.caption_to_image.tolist() == [2, 0, 1, 0, 2]
     assert main(["evaluate", "mine.npz"]) == 0
-    assert "1 fold of 3 images, 5 captions in all, dot similarity" in capsys.readouterr().out
+    assert "5K: 3 images, 5 captions, dot similarity" in capsys.readouterr().out

@@ -7,11 +7,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sets import embedded
 
-from vsepp.evaluation import blocks
-from vsepp.evaluation.blocks import on_grid
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation import scores as blocks
 from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.scores import on_grid
 
 
 def near(rng, vectors, kinds, rows):
@@ -68,9 +68,9 @@ def test_ranks_are_those_of_integer_arithmetic_in_blocks_of_any_size_and_on_a_de
         patch.setattr(blocks, "_TILE", tile)
         patch.setattr(blocks, "_ON_DEVICE", tile[0] * tile[1])
         for device in (None, torch.device("cpu")):
-            found = retrieval_ranks(Embeddings(*problem), device)
-            np.testing.assert_array_equal(found.of("i2t").ranks, i2t)
-            np.testing.assert_array_equal(found.t2i, t2i)
+            found = retrieval_ranks(embedded(*problem), device)
+            np.testing.assert_array_equal(found["i2t"].ranks, i2t)
+            np.testing.assert_array_equal(found["t2i"].ranks, t2i)
 
 
 @settings(max_examples=100, deadline=None)

@@ -5,11 +5,11 @@ from math import comb, erfc
 
 import numpy as np
 import pytest
+from reported import ranks_of
+from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation import intervals
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import (
     Effect,
     Interval,
@@ -18,16 +18,14 @@ from vsepp.evaluation.intervals import (
     holm,
     image_interval,
     mcnemar,
-    per_image,
     seed_interval,
     told_together,
 )
-from vsepp.evaluation.metric_list import RECALLS
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.metrics import RECALLS, per_image
 
 # Three images with two, one and three captions.
 OWNER = np.array([0, 0, 1, 2, 2, 2])
-RANKS = Ranks(np.array([0, 4.5, 12]), np.array([0, 7, 0.5, 1, 0, 20.0]))
+RANKS = ranks_of([0, 4.5, 12], [0, 7, 0.5, 1, 0, 20.0], owner=OWNER)
 
 
 @pytest.mark.parametrize(
@@ -44,23 +42,30 @@ RANKS = Ranks(np.array([0, 4.5, 12]), np.array([0, 7, 0.5, 1, 0, 20.0]))
     ],
 )
 def test_values_per_image_by_hand(metric, expected):
-    np.testing.assert_allclose(per_image(RANKS, OWNER, metric), expected)
+    np.testing.assert_allclose(per_image(RANKS, metric), expected)
 
 
 def test_in_folds_each_caption_counts_within_its_own():
     # The second fold has two images with four captions: one found is worth 100 × 2 / 4.
     owner = np.array([0, 1, 2, 2, 2, 3])
-    ranks = Ranks(np.zeros(4), np.array([0, 5, 0, 0, 9, 9.0]))
-    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1", fold_size=2), [100, 0, 75, 25])
+    folds, whole = (ranks_of(np.zeros(4), [0, 5, 0, 0, 9, 9.0], fold, owner) for fold in (2, 4))
+    np.testing.assert_allclose(per_image(folds, "t2i_r1"), [100, 0, 75, 25])
     of_all = np.array([1, 0, 2, 0]) * 100 / 1.5 + 50 * (1 - np.array([1, 1, 3, 1]) / 1.5)
-    np.testing.assert_allclose(per_image(ranks, owner, "t2i_r1"), of_all)
+    np.testing.assert_allclose(per_image(whole, "t2i_r1"), of_all)
 
 
 def test_a_perfect_model_has_no_interval_however_many_captions_an_image_has():
     owner = np.repeat(np.arange(40), np.random.default_rng(0).integers(1, 9, 40))
-    values = per_image(Ranks(np.zeros(40), np.zeros(len(owner))), owner, "t2i_r1")
+    values = per_image(ranks_of(np.zeros(40), np.zeros(len(owner)), owner=owner), "t2i_r1")
     np.testing.assert_allclose(values, 100)
     assert image_interval(values).high == pytest.approx(100)
+
+
+def test_intervals_of_several_metrics_are_each_metrics_own():
+    values = np.random.default_rng(0).normal(40, 20, (3, 200))
+    for found, one in zip(intervals.image_intervals(values), values, strict=True):
+        alone = image_interval(one)
+        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=1e-9)
 
 
 def test_intervals_of_a_recall_hold_it_where_images_have_unequal_numbers_of_captions():
@@ -68,7 +73,7 @@ def test_intervals_of_a_recall_hold_it_where_images_have_unequal_numbers_of_capt
     for _ in range(200):
         owner = np.repeat(np.arange(150), rng.choice([1, 5, 10], 150))
         found = rng.random(len(owner)) < 0.9
-        values = per_image(Ranks(np.zeros(150), np.where(found, 0.0, 9.0)), owner, "t2i_r1")
+        values = per_image(ranks_of(np.zeros(150), np.where(found, 0.0, 9.0), owner=owner), "t2i_r1")
         interval = image_interval(values, 499)
         held += interval.low <= 90 <= interval.high
         widths.append(interval.high - interval.low)
@@ -89,8 +94,8 @@ def test_the_mean_over_the_images_is_the_metric(protocol, metric):
     owner = rng.permutation(np.repeat(np.arange(53), rng.integers(1, 6, 53)))
     images = rng.standard_normal((53, 8))
     captions = images[owner] + 1.5 * rng.standard_normal((len(owner), 8))
-    found = evaluate(Embeddings(images, captions, owner), protocol, fold_size=10)
-    values = per_image(found.ranks, found.caption_images, metric, found.fold_size)
+    found = under(embedded(images, captions, owner), protocol, 10)
+    values = per_image(found.ranks, metric)
     direction, _, name = metric.partition("_")
     side = found.metrics.rsum if metric == "rsum" else getattr(getattr(found.metrics, direction), name)
     assert np.mean(values) == pytest.approx(side, abs=1e-9)
@@ -98,7 +103,7 @@ def test_the_mean_over_the_images_is_the_metric(protocol, metric):
 
 def test_what_has_no_value_per_image_is_refused():
     with pytest.raises(VseppError, match=r"expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
-        per_image(RANKS, OWNER, "i2t_medr")
+        per_image(RANKS, "i2t_medr")
 
 
 def test_mcnemar_is_the_binomials_tail():
@@ -244,10 +249,10 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
         # How easy an image is, for both models: they find 45 % and 48.3 % of all captions.
         easy = rng.beta(0.9, 1.1, 300)
         first, second = (
-            Ranks(np.zeros(300), np.where(rng.random(1500) < share[owner], 0.0, 50.0))
+            ranks_of(np.zeros(300), np.where(rng.random(1500) < share[owner], 0.0, 50.0))
             for share in (easy, 0.06 + 0.94 * easy)
         )
-        a, b = (per_image(ranks, owner, "t2i_r1") for ranks in (first, second))
+        a, b = (per_image(ranks, "t2i_r1") for ranks in (first, second))
         single = intervals.image_interval(a)
         inside += single.low < 45 < single.high
         both = intervals._bootstrap((a, b), intervals._difference, paired=True)

@@ -7,23 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from test_sets import embedded
 
 from tests.support.flickr8k import SHARED
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import judged
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.intervals import per_image, ranks_like_chance
-from vsepp.evaluation.judged import correlation, judge
-from vsepp.evaluation.metric_list import METRICS
-from vsepp.evaluation.ranks import kept_ranks
-from vsepp.evaluation.scores import BestLists, ScoredSet, ScoreMatrix
-from vsepp.evaluation.truth import Gallery, Positives, Ratings
+from vsepp.evaluation.evaluate import evaluate
+from vsepp.evaluation.metrics import METRICS, per_image, ranks_like_chance
+from vsepp.evaluation.ranks import kept_ranks, rank
+from vsepp.evaluation.ratings import correlation
+from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix
+from vsepp.evaluation.truth import Gallery, Positives, Ratings, Truth
 from vsepp.evaluation.truths import cxc, eccv
 
 IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])
 """Ids in the order of a file; captions 7 and 5 are of image 30, 6 and 1 of 10, 2 and 9 of 20."""
 OWNER = np.array([0, 0, 1, 1, 2, 2])
+
+
+def judge(tested, truth):
+    (found,) = evaluate(tested, [truth])
+    return found
 
 
 def small_truth():
@@ -41,7 +45,7 @@ def small_set(rng, images=IMAGES, captions=CAPTIONS):
     """Small whole numbers, so that scores are exact and some are tied."""
     vectors = {id: rng.integers(-2, 3, 3).astype(np.float32) for id in (*IMAGES, *(CAPTIONS + 1000))}
     owner = [list(images).index(IMAGES[OWNER[list(CAPTIONS).index(id)]]) for id in captions]
-    return Embeddings(
+    return embedded(
         np.array([vectors[id] for id in images]),
         np.array([vectors[id + 1000] for id in captions]),
         np.array(owner),
@@ -53,7 +57,7 @@ def small_set(rng, images=IMAGES, captions=CAPTIONS):
 def naive(tested, truth, task):
     """By ids, word by word: wrong items above each positive, and half of those tied; the query is no item."""
     ids = {"i": list(tested.image_ids), "t": list(tested.caption_ids)}
-    vectors = {"i": tested.image_embeddings, "t": tested.caption_embeddings}
+    vectors = {"i": tested.scores.images, "t": tested.scores.captions}
     of_truth = {"i": truth.image_ids, "t": truth.caption_ids}
     positives, found = truth.tasks[task], []
     for place, query in enumerate(positives.queries):
@@ -89,14 +93,11 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
     assert json.dumps(again.to_dict()) == json.dumps(found.to_dict())
     for name, array in found.arrays.items():
         np.testing.assert_array_equal(again.arrays[name], array)
-    matrix = turned.image_embeddings @ turned.caption_embeddings.T
-    given = ScoredSet(
-        ScoreMatrix(matrix), turned.caption_to_image, "matrix", turned.image_ids, turned.caption_ids
-    )
+    matrix = turned.scores.images @ turned.scores.captions.T
     items = np.tile(np.arange(6), (3, 1)), np.tile(np.arange(3), (6, 1))
     lists = BestLists((items[0], matrix), (items[1], matrix.T))
-    for scored in (given, replace(given, scores=lists)):
-        by_scores = judge(scored, truth)
+    for scores in (ScoreMatrix(matrix), lists):
+        by_scores = judge(replace(turned, scores=scores), truth)
         assert list(by_scores.ranks) == ["i2t", "t2i"]
         for task, ranks in by_scores.ranks.items():
             np.testing.assert_array_equal(ranks.ranks, found.ranks[task].ranks)
@@ -104,7 +105,7 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
 
 def test_short_lists_are_judged_like_a_matrix_whose_other_scores_are_below():
     truth, tested = small_truth(), small_set(np.random.default_rng(8))
-    scores = (tested.image_embeddings @ tested.caption_embeddings.T).astype(float)
+    scores = (tested.scores.images @ tested.scores.captions.T).astype(float)
     best = [np.argsort(-table, axis=1, kind="stable")[:, :2] for table in (scores, scores.T)]
     tables = []
     for items, table in zip(best, (scores, scores.T), strict=True):
@@ -117,10 +118,10 @@ def test_short_lists_are_judged_like_a_matrix_whose_other_scores_are_below():
         np.take_along_axis(table, items.clip(0), axis=1)
         for items, table in zip(best, (scores, scores.T), strict=True)
     ]
-    ids = tested.caption_to_image, "lists", tested.image_ids, tested.caption_ids
-    found = judge(ScoredSet(BestLists((best[0], values[0]), (best[1], values[1])), *ids), truth)
+    lists = BestLists((best[0], values[0]), (best[1], values[1]))
+    found = judge(replace(tested, scores=lists), truth)
     for task, matrix in (("i2t", tables[0]), ("t2i", tables[1].T)):
-        by_matrix = judge(ScoredSet(ScoreMatrix(matrix), *ids), truth)
+        by_matrix = judge(replace(tested, scores=ScoreMatrix(matrix)), truth)
         np.testing.assert_array_equal(found.ranks[task].ranks, by_matrix.ranks[task].ranks)
 
 
@@ -128,19 +129,21 @@ def test_values_of_images_average_to_the_metric_and_count_the_images_that_ask():
     truth = small_truth()
     found = judge(small_set(np.random.default_rng(5)), truth)
     ranks = kept_ranks(found.arrays, "small")
-    assert ranks.n_images == 3
     for task in found.ranks:
         for key in ("r1", "mapr", "rprecision", "ndcg10", "mrr"):
-            values = per_image(ranks, None, f"{task}_{key}")
+            values = per_image(ranks, f"{task}_{key}")
             assert values.shape == (3,)
             metric = METRICS[key]
             assert values.mean() == pytest.approx(metric(found.ranks[task]))
-    assert found.to_dict()["rsum"] == pytest.approx(per_image(ranks, None, "rsum").mean())
+    assert found.to_dict()["rsum"] == pytest.approx(per_image(ranks, "rsum").mean())
 
 
 def test_a_similarity_that_is_no_inner_product_has_no_tasks_among_captions_or_images():
-    tested = replace(small_set(np.random.default_rng(1)), similarity=Component("order"))
-    assert list(judge(tested, small_truth()).ranks) == ["i2t", "t2i"]
+    tested = small_set(np.random.default_rng(1))
+    scores = EmbeddingScores(tested.scores.images, tested.scores.captions, Component("order"))
+    found = judge(replace(tested, scores=scores), small_truth())
+    assert list(found.ranks) == ["i2t", "t2i"] and found.to_dict().keys().isdisjoint(("t2t", "i2i"))
+    assert per_image(found.ranks, "t2t_r1") is None
 
 
 def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not():
@@ -152,10 +155,10 @@ def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not
     truth = gallery.truth("two", i2t=t2i[::-1], t2i=t2i)
     pictures, noise = rng.standard_normal((200, 16)), rng.standard_normal((1000, 16))
     for captions, chance in ((noise, True), (pictures[owner] + noise, False)):
-        tested = Embeddings(pictures, captions, owner, image_ids=images, caption_ids=np.arange(1000))
+        tested = embedded(pictures, captions, owner, image_ids=images, caption_ids=np.arange(1000))
         found = judge(tested, truth)
         ranks = kept_ranks(found.arrays, "two")
-        assert ranks_like_chance(ranks, ranks.of("t2i").images, 200, 1000) == chance
+        assert ranks_like_chance(ranks, 200, 1000) == chance
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,7 @@ def test_ids_that_are_not_the_gallerys_are_refused(change, said):
 
 
 def test_more_images_than_the_gallery_has_are_refused():
-    tested = Embeddings(
+    tested = embedded(
         np.ones((4, 2)), np.ones((7, 2)), np.array([0, 0, 1, 1, 2, 2, 3]),
         image_ids=np.array([30, 10, 20, 40]), caption_ids=np.array([7, 5, 6, 1, 2, 9, 3]),
     )  # fmt: skip
@@ -274,18 +277,18 @@ def test_counts_of_crisscrossed_captions_and_its_gallery():
         theirs = json.loads((data / "cxc_image_to_caption.json").read_text())
         ours = {
             (int(truth.image_ids[i]), int(truth.caption_ids[c]))
-            for i, c in zip(truth.i2t.rows, truth.i2t.items, strict=True)
+            for i, c in zip(truth.tasks["i2t"].rows, truth.tasks["i2t"].items, strict=True)
         }
         assert ours == {(int(image), caption) for image, captions in theirs.items() for caption in captions}
 
 
-def embedded(truth, noise=4.0):
+def of_gallery(truth, noise=4.0):
     """Made-up embeddings of a whole gallery, whose scores are all different in float32."""
     rng, owner = np.random.default_rng(0), truth.caption_to_image
     images = rng.standard_normal((len(truth.image_ids), 32))
     captions = images[owner] + noise * rng.standard_normal((len(owner), 32))
     ids = np.asarray(truth.caption_ids)[: len(owner)]
-    return Embeddings(images, captions, owner, image_ids=np.asarray(truth.image_ids), caption_ids=ids)
+    return embedded(images, captions, owner, image_ids=np.asarray(truth.image_ids), caption_ids=ids)
 
 
 @needs_eccv
@@ -294,8 +297,8 @@ def test_metrics_equal_eccv_captions_own_to_the_twelfth_digit(eccv_truth):
     package gives nothing for it alone, and lists as long as the longest R, since it fails on shorter ones."""
     from eccv_caption import Metrics
 
-    tested = embedded(eccv_truth)
-    scores = tested.image_embeddings.astype(float) @ tested.caption_embeddings.astype(float).T
+    tested = of_gallery(eccv_truth)
+    scores = tested.scores.images.astype(float) @ tested.scores.captions.astype(float).T
     i2t = {
         int(image): tested.caption_ids[np.argsort(-row)[:50]].tolist()
         for image, row in zip(tested.image_ids, scores, strict=True)
@@ -344,8 +347,8 @@ def cxc_files(folder, **rows):
 def test_ratings_at_the_threshold_are_positive_and_captions_of_one_image_ask_for_each_other(tmp_path):
     truth = cxc.read(cxc_files(tmp_path))
     pairs = lambda positives: sorted(zip(positives.rows.tolist(), positives.items.tolist(), strict=True))  # noqa: E731
-    assert pairs(truth.t2t) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)]
-    assert pairs(truth.i2i) == [(0, 1), (1, 0)]
+    assert pairs(truth.tasks["t2t"]) == [(0, 1), (0, 2), (1, 0), (2, 0), (2, 3), (3, 2)]
+    assert pairs(truth.tasks["i2i"]) == [(0, 1), (1, 0)]
     packed = {}
     for name, path in cxc_files(tmp_path).items():
         packed[name] = path.with_suffix(".csv.gz")
@@ -390,6 +393,8 @@ def test_positives_that_are_no_lists_of_ids_are_refused(tmp_path, text):
 
 
 def test_positives_among_themselves_leave_out_the_query():
-    scores = judged._among(np.eye(3, dtype=np.float32))
-    found = judged._ranks_within(scores, Positives.of_pairs(np.array([0, 2]), np.array([1, 0])))
-    assert found.ranks.tolist() == [0.5, 0.5]  # tied with the one wrong item, the query apart
+    own = Positives.of_pairs(np.arange(3), np.arange(3))
+    among = Positives.of_pairs(np.array([0, 2]), np.array([1, 0]))
+    truth = Truth("x", {"i2t": own, "t2i": own, "i2i": among}, caption_to_image=np.arange(3))
+    found = rank(EmbeddingScores(np.eye(3), np.eye(3)), truth)
+    assert found["i2i"].ranks.tolist() == [0.5, 0.5]  # tied with the one wrong item, the query apart

@@ -1,18 +1,22 @@
 import numpy as np
 import pytest
+from test_sets import embedded, under
 
-from vsepp.base.errors import VseppError
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.metrics import (
-    DirectionMetrics,
-    RetrievalMetrics,
-    chance_rsum,
-    direction_metrics,
-    mean_metrics,
-    retrieval_metrics,
-)
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.metrics import METRICS
+from vsepp.evaluation.ranks import DirectionMetrics, TaskRanks, chance_rsum, retrieval_metrics
+
+
+def of_best(ranks, fold=None):
+    """Ranks of one positive a query, a query an image."""
+    n = len(ranks)
+    return TaskRanks(np.arange(n + 1), np.asarray(ranks, float), np.arange(n), fold or n)
+
+
+def direction_metrics(ranks):
+    (found,) = DirectionMetrics.of_folds(of_best(ranks))
+    for key, value in vars(found).items():  # the table has the same
+        assert METRICS[key](of_best(ranks)) == value
+    return found
 
 
 def test_recalls_median_and_mean_by_hand():
@@ -44,7 +48,7 @@ def test_a_fractional_rank_counts_below_k(rank, r1, r5):
 
 
 def test_rsum_adds_six_recalls():
-    metrics = retrieval_metrics(Ranks(np.array([0.0, 6.0]), np.array([0.0, 2.0, 20.0, 30.0])))
+    metrics = retrieval_metrics({"i2t": of_best([0, 6]), "t2i": of_best([0, 2, 20, 30])})
     assert metrics.rsum == (50 + 50 + 100) + (25 + 50 + 50)
     assert metrics.to_dict() == {
         "i2t": {"r1": 50.0, "r5": 50.0, "r10": 100.0, "medr": 4.0, "meanr": 4.0},
@@ -54,16 +58,10 @@ def test_rsum_adds_six_recalls():
 
 
 def test_mean_over_folds_takes_each_metric_apart():
-    one = RetrievalMetrics(DirectionMetrics(10, 20, 30, 1, 4), DirectionMetrics(1, 2, 3, 7, 8))
-    two = RetrievalMetrics(DirectionMetrics(20, 40, 60, 2, 8), DirectionMetrics(3, 4, 5, 9, 9))
-    mean = mean_metrics([one, two])
-    assert mean.i2t == DirectionMetrics(15, 30, 45, 1.5, 6)
-    assert mean.t2i == DirectionMetrics(2, 3, 4, 8, 8.5)
-
-
-def test_no_queries_is_an_error():
-    with pytest.raises(VseppError, match="no ranks"):
-        direction_metrics(np.array([]))
+    found = retrieval_metrics({"i2t": of_best([0, 2, 4, 20], 2), "t2i": of_best([0, 0, 0, 0], 2)})
+    # Medians 1 and 12, plus 1; means 1 and 12, plus 1.
+    assert found.i2t == DirectionMetrics(25, 75, 75, 7.5, 7.5)
+    assert METRICS["medr"](of_best([0, 2, 4, 20], 2)) == 7.5
 
 
 def test_chance_of_a_ranking_by_lot():
@@ -79,7 +77,7 @@ def test_chance_of_a_ranking_by_lot():
 def test_chance_agrees_with_ranks_that_were_drawn():
     rng, owner = np.random.default_rng(0), np.repeat(np.arange(50), 5)
     drawn = [
-        evaluate(Embeddings(rng.standard_normal((50, 8)), rng.standard_normal((250, 8)), owner), "5K").metrics
+        under(embedded(rng.standard_normal((50, 8)), rng.standard_normal((250, 8)), owner)).metrics
         for _ in range(200)
     ]
     assert np.mean([metrics.rsum for metrics in drawn]) == pytest.approx(chance_rsum(50, 250), rel=0.05)

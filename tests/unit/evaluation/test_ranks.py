@@ -1,6 +1,5 @@
 import itertools
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +9,12 @@ from hypothesis import strategies as st
 from installed import MANHATTAN as INSTALLED
 from installed import install
 from processes import python
+from test_sets import embedded
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import blocks
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metrics import direction_metrics
-from vsepp.evaluation.ranks import own_ranks, retrieval_ranks
+from vsepp.evaluation import scores as blocks
+from vsepp.evaluation.ranks import kept_ranks, retrieval_metrics, retrieval_ranks
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 MANHATTAN = Component("manhattan", {"power": 1.0})
@@ -64,22 +62,22 @@ def naive_ranks(scores, owner):
 
 def ranks_of(i2t, t2i, of_captions, owner):
     """Ranks of own captions; what an image's captions have, caption by caption."""
-    return replace(own_ranks(np.array(t2i), np.array(of_captions), np.array(owner)), i2t=np.array(i2t))
+    arrays = {"i2t": i2t, "t2i": t2i, "i2t_captions": of_captions, "caption_images": owner}
+    found = kept_ranks({f"5K_{part}": np.array(values) for part, values in arrays.items()}, "5K")
+    assert found["i2t"].best.tolist() == list(i2t)
+    return found
 
 
 def assert_same(found, expected):
-    np.testing.assert_array_equal(found.i2t, expected.i2t)
-    np.testing.assert_array_equal(found.t2i, expected.t2i)
     for direction in ("i2t", "t2i"):
-        one, other = found.of(direction), expected.of(direction)
-        np.testing.assert_array_equal(one.starts, other.starts)
-        np.testing.assert_array_equal(one.ranks, other.ranks)
-        assert one.is_whole
-    assert found.i2t.dtype == found.t2i.dtype == np.float64
+        one, other = found[direction], expected[direction]
+        for name in ("starts", "ranks", "images"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        assert one.whole and one.ranks.dtype == np.float64 and one.fold == other.fold
 
 
 def ranked(images, captions, owner, similarity, device=None):
-    return retrieval_ranks(Embeddings(images, captions, owner, similarity), device)
+    return retrieval_ranks(embedded(images, captions, owner, similarity), device)
 
 
 def ranked_scores(scores, owner):
@@ -155,10 +153,10 @@ def test_collapsed_model_ranks_at_chance(n_images, width, similarity, device):
     vector, other = rng.standard_normal((2, width)).astype(np.float32)
     images, captions = np.tile(vector, (n_images, 1)), np.tile(vector + other, (3 * n_images, 1))
     ranks = ranked(images, captions, owner, similarity, device)
-    assert set(ranks.t2i) == {(n_images - 1) / 2}
-    assert set(ranks.i2t) == {(3 * n_images - 3) / 2}
+    assert set(ranks["t2i"].ranks) == {(n_images - 1) / 2}
+    assert set(ranks["i2t"].ranks) == {(3 * n_images - 3) / 2}
     if n_images > 20:
-        assert direction_metrics(ranks.i2t).r10 == 0
+        assert retrieval_metrics(ranks).i2t.r10 == 0
 
 
 @EVERYWHERE
@@ -185,12 +183,12 @@ def test_repeated_random_vectors_tie_exactly_across_tiles(similarity, device, mo
 def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
     """The float32 kernels of AVX2 processors sum an element by its place in the matrix; it must not show. Nor is torch needed."""
     script = (
-        "import sys; sys.modules['torch'] = None; import numpy as np; from vsepp.evaluation.embeddings import Embeddings; "
-        "from vsepp.evaluation.ranks import retrieval_ranks; from vsepp.base.spec import Component; "
+        "import sys; sys.modules['torch'] = None; import numpy as np; from vsepp.evaluation.ranks import retrieval_ranks; "
+        "from vsepp.evaluation.scores import EmbeddingScores; from vsepp.evaluation.test_set import TestSet; from vsepp.base.spec import Component; "
         "rng = np.random.default_rng(0); f, g = rng.standard_normal((2, 333)).astype('f4'); "
-        "sides = np.tile(f, (700, 1)), np.tile(g, (2100, 1)), rng.permutation(np.arange(2100) % 700); "
-        "a, b = (retrieval_ranks(Embeddings(*sides, Component(name))) for name in ('dot', 'order')); "
-        "print({*a.t2i.tolist(), *b.t2i.tolist()}, {*a.i2t.tolist(), *b.i2t.tolist()})"
+        "sides, owner = (np.tile(f, (700, 1)), np.tile(g, (2100, 1))), rng.permutation(np.arange(2100) % 700); "
+        "found = [retrieval_ranks(TestSet(EmbeddingScores(*sides, Component(name)), owner)) for name in ('dot', 'order')]; "
+        "print(*({rank for ranks in found for rank in ranks[task].ranks.tolist()} for task in ('t2i', 'i2t')))"
     )
     environment = {**os.environ, "OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": threads}
     assert python(script, env=environment) == "{349.5} {1048.5}\n"

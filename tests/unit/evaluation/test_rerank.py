@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 from installed import COSINES, install
 from safetensors.torch import save_file
 from specs import change
+from test_sets import under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
-from vsepp.evaluation import evaluate as protocols
 from vsepp.evaluation.encode import encode_split, split_rows
-from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
-from vsepp.evaluation.rerank import Reranker
+from vsepp.evaluation.ranks import rank, retrieval_ranks
+from vsepp.evaluation.rerank import Reranker, best_columns, best_items
 from vsepp.evaluation.run import evaluate_run
-from vsepp.evaluation.scores import ScoreMatrix, best_columns, best_items
+from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.images import Features
 from vsepp.models.joint import JointEmbedding
@@ -98,9 +98,11 @@ def by_pairs(given):
 
 def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(opened):
     given, _ = opened(FUSION)
-    embeddings = encode_split(*given, device=tiny.CPU)
-    lists = Reranker.of(*given, device=tiny.CPU).best(embeddings, slice(0, IMAGES), np.arange(CAPTIONS)).lists
-    similar = embeddings.image_embeddings @ embeddings.caption_embeddings.T
+    tested = encode_split(*given, device=tiny.CPU)
+    lists = (
+        Reranker.of(*given, device=tiny.CPU).best(tested.scores, slice(0, IMAGES), np.arange(CAPTIONS)).lists
+    )
+    similar = tested.scores.images @ tested.scores.captions.T
     expected = by_pairs(given)
     for direction, similarity, logits in (("i2t", similar, expected), ("t2i", similar.T, expected.T)):
         items, scores = lists[direction]
@@ -110,24 +112,24 @@ def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(op
 
 def test_of_k_all_images_ranks_are_the_matchers_alone(opened):
     given, _ = opened(change(FUSION, k=IMAGES))
-    embeddings = encode_split(*given, device=tiny.CPU)
-    found = protocols.evaluate(embeddings, "5K", rerank=Reranker.of(*given, device=tiny.CPU).best)
-    alone = rank_positives(ScoreMatrix(by_pairs(given)), own_captions(embeddings.caption_to_image))
-    assert np.array_equal(found.ranks.t2i, alone.t2i)
-    assert not np.array_equal(found.ranks.t2i, retrieval_ranks(embeddings).t2i)
+    tested = encode_split(*given, device=tiny.CPU)
+    found = under(tested, rerank=Reranker.of(*given, device=tiny.CPU).best)
+    alone = rank(ScoreMatrix(by_pairs(given)), own_captions(tested.caption_to_image))
+    assert np.array_equal(found.ranks["t2i"].best, alone["t2i"].best)
+    assert not np.array_equal(found.ranks["t2i"].best, retrieval_ranks(tested)["t2i"].best)
 
 
 @pytest.mark.parametrize("k", [1, 4, IMAGES])
 def test_a_matcher_that_says_what_the_embeddings_say_changes_no_rank_within_its_lists(opened, k):
     given, _ = opened(Component("cosines", {"k": k}))
-    embeddings = encode_split(*given, device=tiny.CPU)
+    tested = encode_split(*given, device=tiny.CPU)
     rerank = Reranker.of(*given, device=tiny.CPU).best
     for protocol, size in (("5K", IMAGES), ("1K", IMAGES)):
-        plain = protocols.evaluate(embeddings, protocol, size).ranks
-        found = protocols.evaluate(embeddings, protocol, size, rerank)
+        plain = under(tested, protocol, size).ranks
+        found = under(tested, protocol, size, rerank)
         assert found.reranked == k
         for side in ("i2t", "t2i"):
-            before, after = (ranks.of(side).ranks for ranks in (plain, found.ranks))
+            before, after = (ranks[side].ranks for ranks in (plain, found.ranks))
             if k == IMAGES and side == "t2i":
                 assert np.array_equal(before, after)
             # What a list holds keeps its rank; what it leaves out is tied below.
@@ -138,10 +140,10 @@ def test_a_matcher_that_says_what_the_embeddings_say_changes_no_rank_within_its_
 
 def test_a_matcher_that_says_the_opposite_turns_the_lists(opened):
     given, _ = opened(Component("cosines", {"k": IMAGES, "sign": -1.0}))
-    embeddings = encode_split(*given, device=tiny.CPU)
-    plain = retrieval_ranks(embeddings)
-    found = protocols.evaluate(embeddings, "5K", rerank=Reranker.of(*given, device=tiny.CPU).best).ranks
-    assert np.array_equal(found.t2i, IMAGES - 1 - plain.t2i)
+    tested = encode_split(*given, device=tiny.CPU)
+    plain = retrieval_ranks(tested)
+    found = under(tested, rerank=Reranker.of(*given, device=tiny.CPU).best).ranks
+    assert np.array_equal(found["t2i"].best, IMAGES - 1 - plain["t2i"].best)
 
 
 @pytest.mark.parametrize("protocol", ["5K", "5x1K"])
@@ -152,26 +154,26 @@ def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_p
     out = tmp_path / "out"
     (found,) = evaluate_run(EvaluationSpec(run, (protocol,), fold_size=1), folders, out, tiny.CPU)
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))[protocol]
-    assert metrics["reranked"] == k and metrics["n_images"] == len(found.ranks.i2t)
+    assert metrics["reranked"] == k and metrics["n_images"] == len(found.ranks["i2t"].best)
     assert f"re-ranked, {k} of {metrics['fold_size']}" in str(found)
     with np.load(out / "best.npz") as arrays:
         lists = {name.removeprefix(f"{protocol}_"): values for name, values in arrays.items()}
     assert {name: values.shape for name, values in lists.items()} == {
         f"{side}_{part}": (size, k)
-        for side, size in (("i2t", len(found.ranks.i2t)), ("t2i", len(found.ranks.t2i)))
+        for side, size in (("i2t", len(found.ranks["i2t"].best)), ("t2i", len(found.ranks["t2i"].best)))
         for part in ("items", "scores")
     }
     expected = by_pairs(given)
-    of_images = expected[: len(found.ranks.i2t)]
+    of_images = expected[: len(found.ranks["i2t"].best)]
     np.testing.assert_allclose(
         lists["i2t_scores"], np.take_along_axis(of_images, lists["i2t_items"], axis=1), atol=1e-6
     )
-    of_captions = expected.T[found.caption_rows]
+    of_captions = expected.T[found.truth.tasks["t2i"].queries]
     np.testing.assert_allclose(
         lists["t2i_scores"], np.take_along_axis(of_captions, lists["t2i_items"], axis=1), atol=1e-6
     )
     if protocol == "5x1K":  # a fold is one image
-        assert lists["t2i_items"].ravel().tolist() == found.caption_images.tolist()
+        assert lists["t2i_items"].ravel().tolist() == found.truth.tasks["t2i"].items.tolist()
 
 
 def test_more_than_are_ranked_is_refused_with_both_numbers(opened):

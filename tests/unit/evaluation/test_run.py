@@ -8,16 +8,18 @@ import tiny_corpus as tiny
 import torch
 from closeness import assert_near
 from safetensors.torch import save_file
+from test_sets import under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, write_tables
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.ranks import kept_ranks
 from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
+from vsepp.evaluation.scores import EmbeddingScores
+from vsepp.evaluation.test_set import TestSet
 from vsepp.features.images import Features, open_eval_images
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
@@ -68,7 +70,7 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
         CPU,
     )
     by_hand.save(tmp_path / "parts" / "embeddings.npz")
-    protocols.save([protocols.evaluate(by_hand, name, 1) for name in ("5x1K", "5K")], tmp_path / "parts")
+    save([under(by_hand, name, 1) for name in ("5x1K", "5K")], tmp_path / "parts")
     names = ["embeddings.npz", "metrics.json", "ranks.npz"]
     assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == names
     for name in names:
@@ -76,7 +78,7 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
     assert json.loads((tmp_path / "whole" / "metrics.json").read_text()) == {
         evaluation.protocol: evaluation.to_dict() for evaluation in found
     }
-    assert Embeddings.load(tmp_path / "whole" / "embeddings.npz").similarity == RUN.model.similarity
+    assert TestSet.read(tmp_path / "whole" / "embeddings.npz").scores.similarity == RUN.model.similarity
 
 
 def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_path):
@@ -117,14 +119,14 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
     own_captions, judged = evaluate_run(spec, folders | raw, tmp_path / "out", CPU)
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert list(metrics) == ["5K", "cxc"] and metrics["cxc"] == judged.to_dict()
-    found = Embeddings.load(tmp_path / "out" / "embeddings.npz")
+    found = TestSet.read(tmp_path / "out" / "embeddings.npz")
     assert (found.image_ids == image_ids).all() and (found.caption_ids == caption_ids).all()
     # The caption with two images ranks at least as well as under its own alone.
     ranks = kept_ranks(dict(np.load(tmp_path / "out" / "ranks.npz")), "cxc")
     asked = int(np.flatnonzero(np.sort(caption_ids) == other)[0])
-    assert ranks.of("t2i").counts.tolist() == [1 + (place == asked) for place in range(len(caption_ids))]
-    assert ranks.t2i[asked] <= own_captions.ranks.t2i[-1]
-    assert list(ranks.within) == ["t2t", "i2i"] and ranks.of("i2i").counts.tolist() == [1, 1]
+    assert ranks["t2i"].counts.tolist() == [1 + (place == asked) for place in range(len(caption_ids))]
+    assert ranks["t2i"].best[asked] <= own_captions.ranks["t2i"].best[-1]
+    assert list(ranks)[2:] == ["t2t", "i2i"] and ranks["i2i"].counts.tolist() == [1, 1]
     with pytest.raises(VseppError, match="whole numbers of COCO"):
         evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU)
 
@@ -132,14 +134,14 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
 def embedded(run, split, folders, out):
     """Embeddings of a split, as an evaluation writes them."""
     evaluate_run(EvaluationSpec(run, ("5K",), fold_size=1, split=split), folders, out, CPU)
-    return Embeddings.load(out / "embeddings.npz")
+    return TestSet.read(out / "embeddings.npz")
 
 
 def test_a_split_may_be_named(made, tmp_path):
     found = {
         split: embedded(RUN, split, frozen(made), tmp_path / split) for split in ("train", "val", "test")
     }
-    assert {split: len(part.image_embeddings) for split, part in found.items()} == {
+    assert {split: len(part.scores.images) for split, part in found.items()} == {
         split: tiny.SPLITS[split] for split in found
     }
 
@@ -149,7 +151,7 @@ def test_ids_are_made_with_the_runs_words_where_none_are_given(made, tmp_path):
         embedded(RUN, "test", frozen(made, **changes), tmp_path / name)
         for name, changes in (("given", {}), ("made", {"tokens": None}))
     )
-    assert np.array_equal(given.caption_embeddings, made_here.caption_embeddings)
+    assert np.array_equal(given.scores.captions, made_here.scores.captions)
 
 
 def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made, tmp_path):
@@ -158,7 +160,7 @@ def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made, tmp_pat
     images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()))
     with torch.inference_mode():
         expected = made.live.embed_images(images.eval(rows.images))
-    assert_near(torch.from_numpy(found.image_embeddings), expected, 1e-5)
+    assert_near(torch.from_numpy(found.scores.images), expected, 1e-5)
 
 
 def test_what_does_not_belong_together_is_refused(made, tmp_path):
@@ -189,7 +191,7 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
 def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5K",), fold_size=1, ensemble="both", second=RUN)
     found = embedded(RUN, "test", frozen(made), tmp_path / "embedded")
-    dot = Embeddings(found.image_embeddings, found.caption_embeddings, found.caption_to_image)
+    dot = TestSet(EmbeddingScores(found.scores.images, found.scores.captions), found.caption_to_image)
     dot.save(tmp_path / "embeddings.npz")
     inputs = dict.fromkeys(("first", "second"), tmp_path / "embeddings.npz")
     inputs |= {"corpus": made.corpus / "corpus", "second_corpus": tmp_path / "other"}
@@ -197,7 +199,7 @@ def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
     # Split into words, as published captions are.
     write_tables(inputs["second_corpus"], images, words.assign(text=words["text"] + " ."))
     (both,) = evaluate_ensemble(spec, inputs, tmp_path / "both")
-    assert both.metrics == protocols.evaluate(dot, "5K").metrics
+    assert both.metrics == under(dot).metrics
     write_tables(inputs["second_corpus"], images, words.assign(text=words["text"].to_numpy()[::-1]))
     with pytest.raises(
         VseppError, match=r"ensemble both: caption \d+ of .* the same captions in the same order"

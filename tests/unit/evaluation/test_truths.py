@@ -7,16 +7,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.blocks import EmbeddingScores
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.intervals import per_image
-from vsepp.evaluation.metric_list import METRICS
-from vsepp.evaluation.ranks import PositiveRanks, kept_ranks, rank_positives, retrieval_ranks
-from vsepp.evaluation.scores import BestLists, ScoreMatrix, twice_above
+from vsepp.evaluation.evaluate import save
+from vsepp.evaluation.metrics import METRICS, per_image
+from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank, rank_each, retrieval_ranks
+from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, twice_above
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 from vsepp.models.similarity import scorer
 
@@ -24,7 +22,7 @@ from vsepp.models.similarity import scorer
 def naive(scores, truth):
     """Word by word: of each positive of each query the wrong items above, and half of the wrong ones tied."""
     found = []
-    for table, positives in ((scores, truth.i2t), (scores.T, truth.t2i)):
+    for table, positives in ((scores, truth.tasks["i2t"]), (scores.T, truth.tasks["t2i"])):
         ranks = []
         for place, query in enumerate(positives.queries):
             own = set(positives.items[positives.starts[place] : positives.starts[place + 1]].tolist())
@@ -38,8 +36,13 @@ def naive(scores, truth):
 
 def assert_ranks(found, expected):
     for direction, ranks in zip(("i2t", "t2i"), expected, strict=True):
-        np.testing.assert_array_equal(found.of(direction).ranks, ranks)
-        np.testing.assert_array_equal(getattr(found, direction), found.of(direction).best)
+        np.testing.assert_array_equal(found[direction].ranks, ranks)
+
+
+def truth_of(i2t, t2i, **ids):
+    """A truth of images whose own captions are not known: each caption's image is its row."""
+    every = 1 + max(*t2i.queries, *i2t.items)
+    return Truth("some", {"i2t": i2t, "t2i": t2i}, caption_to_image=np.arange(every), **ids)
 
 
 def some_truth(rng, n_images, n_captions):
@@ -54,7 +57,7 @@ def some_truth(rng, n_images, n_captions):
             for item in rng.choice(gallery, rng.integers(1, gallery + 1), replace=False)
         ]
         sides.append(Positives.of_pairs(*np.array(rng.permutation(pairs)).T))
-    return Truth("some", *sides)
+    return truth_of(*sides)
 
 
 @st.composite
@@ -74,11 +77,11 @@ def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, devic
     scores = np.asarray(scorer(Component(similarity))(images.astype(np.float64), captions.astype(np.float64)))
     expected = naive(scores, truth)
     # Not every image need have a caption of its own: the truth says what is correct.
-    found = EmbeddingScores(embeddings_of(images, captions, similarity), device)
-    assert_ranks(rank_positives(found, truth), expected)
-    assert_ranks(rank_positives(ScoreMatrix(scores), truth), expected)
+    found = EmbeddingScores(images, captions, Component(similarity), device)
+    assert_ranks(rank(found, truth), expected)
+    assert_ranks(rank(ScoreMatrix(scores), truth), expected)
     lists = BestLists(best(scores, scores.shape[1]), best(scores.T, scores.shape[0]))
-    assert_ranks(rank_positives(lists, truth), expected)
+    assert_ranks(rank(lists, truth), expected)
 
 
 @settings(max_examples=200, deadline=None)
@@ -103,14 +106,6 @@ def test_sorted_and_compared_counts_are_the_same(seed, dtype):
     np.testing.assert_array_equal(scores, before)
 
 
-def embeddings_of(images, captions, similarity):
-    """Embeddings whose own captions play no part; each image has one, repeated rows where captions are fewer."""
-    owner = np.arange(len(captions)) % len(images)
-    made = Embeddings(images[: owner.max() + 1], captions, owner, Component(similarity))
-    object.__setattr__(made, "image_embeddings", images)
-    return made
-
-
 def best(scores, k):
     order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return order, np.take_along_axis(scores, order, axis=1)
@@ -127,7 +122,7 @@ def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
     for table, (items, values) in zip(cut, lists.lists.values(), strict=True):
         np.put_along_axis(table, items, values, axis=1)
     expected = naive(cut[0], truth)[0], naive(cut[1].T, truth)[1]
-    assert_ranks(rank_positives(lists, truth), expected)
+    assert_ranks(rank(lists, truth), expected)
 
 
 @pytest.mark.parametrize("similarity", ["dot", "order"])
@@ -137,15 +132,15 @@ def test_on_more_than_a_tile_ranks_of_many_positives_equal_a_matrix(similarity):
     images[5:50] = images[4]
     captions[7:90] = captions[6]
     pairs = np.unique(rng.integers(0, (1100, 2300), (9000, 2)), axis=0)
-    truth = Truth("some", Positives.of_pairs(*pairs[:6000].T), Positives.of_pairs(*pairs[3000:, ::-1].T))
-    found = EmbeddingScores(embeddings_of(images, captions, similarity))
+    truth = truth_of(Positives.of_pairs(*pairs[:6000].T), Positives.of_pairs(*pairs[3000:, ::-1].T))
+    found = EmbeddingScores(images, captions, Component(similarity))
     grid = np.meshgrid(np.arange(1100), np.arange(2300), indexing="ij")
     every = found.of(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
-    expected = rank_positives(ScoreMatrix(every), truth)
-    assert_ranks(rank_positives(found, truth), [expected.of("i2t").ranks, expected.of("t2i").ranks])
+    expected = rank(ScoreMatrix(every), truth)
+    assert_ranks(rank(found, truth), [expected[task].ranks for task in ("i2t", "t2i")])
     # Naively, of some queries.
-    few = Truth("few", Positives.of_pairs(*pairs[:40].T), Positives.of_pairs(*pairs[:40, ::-1].T))
-    assert_ranks(rank_positives(found, few), naive(every, few))
+    few = truth_of(Positives.of_pairs(*pairs[:40].T), Positives.of_pairs(*pairs[:40, ::-1].T))
+    assert_ranks(rank(found, few), naive(every, few))
 
 
 # Metrics.
@@ -157,9 +152,9 @@ def ranked_list(rng, n_queries, gallery):
     own = [set(rng.choice(gallery, rng.integers(1, 9), replace=False).tolist()) for _ in range(n_queries)]
     pairs = np.array([(query, item) for query, items in enumerate(own) for item in items])
     some = Positives.of_pairs(pairs[:1, 1], pairs[:1, 0])
-    found = rank_positives(ScoreMatrix(scores), Truth("some", Positives.of_pairs(*pairs.T), some))
+    found = rank(ScoreMatrix(scores), truth_of(Positives.of_pairs(*pairs.T), some))
     hits = [[item in items for item in np.argsort(-row)] for row, items in zip(scores, own, strict=True)]
-    return found.of("i2t"), hits
+    return found["i2t"], hits
 
 
 def test_metrics_equal_loops_over_ranked_lists():
@@ -188,8 +183,8 @@ def test_metrics_equal_loops_over_ranked_lists():
 def test_a_tie_counts_half_in_every_place():
     # One query, positives a and b; items by score: a, [b, wrong], wrong.
     scores = np.array([[4.0, 3.0, 3.0, 1.0]])
-    truth = Truth("two", Positives.of_pairs(np.array([0, 0]), np.array([0, 1])), Positives.of_pairs([0], [0]))
-    ranks = rank_positives(ScoreMatrix(scores), truth).of("i2t")
+    truth = truth_of(Positives.of_pairs(np.array([0, 0]), np.array([0, 1])), Positives.of_pairs([0], [0]))
+    ranks = rank(ScoreMatrix(scores), truth)["i2t"]
     np.testing.assert_array_equal(ranks.ranks, [0, 0.5])
     np.testing.assert_array_equal(ranks.places, [0, 1.5])
     # b lies at place 1.5 from 0, below R = 2: it counts, with a precision of 2 of 2.5.
@@ -199,7 +194,7 @@ def test_a_tie_counts_half_in_every_place():
 
 
 def test_of_one_positive_a_query_the_metrics_of_all_are_those_of_the_best():
-    ranks = PositiveRanks.of_best(np.array([0.0, 3.0, 0.5]), is_whole=True)
+    ranks = TaskRanks(np.arange(4), np.array([0.0, 3.0, 0.5]), np.arange(3), 3)
     assert METRICS["mapr"](ranks) == pytest.approx(100 * (1 + 1 / 1.5) / 3)
     assert METRICS["rprecision"](ranks) == pytest.approx(200 / 3)
 
@@ -207,45 +202,34 @@ def test_of_one_positive_a_query_the_metrics_of_all_are_those_of_the_best():
 def test_what_was_not_kept_is_said_and_what_was_kept_serves_every_metric(tmp_path):
     rng = np.random.default_rng(1)
     owner = np.repeat(np.arange(30), 5)
-    embeddings = Embeddings(rng.standard_normal((30, 6)), rng.standard_normal((150, 6)), owner)
-    protocols.save([protocols.evaluate(embeddings, "5x1K", 6)], tmp_path)
+    images, captions = rng.standard_normal((30, 6)), rng.standard_normal((150, 6))
+    save([under(embedded(images, captions, owner), "5x1K", 6)], tmp_path)
     arrays = dict(np.load(tmp_path / "ranks.npz"))
-    kept = kept_ranks(arrays, "5x1K")
-    per_fold = [
-        METRICS["mapr"](
-            retrieval_ranks(
-                Embeddings(
-                    embeddings.image_embeddings[at : at + 6],
-                    embeddings.caption_embeddings[5 * at : 5 * at + 30],
-                    owner[:30],
-                )
-            ).of("i2t")
-        )
-        for at in range(0, 30, 6)
+    kept = kept_ranks(arrays, "5x1K", 6)
+    folds = [
+        embedded(images[at : at + 6], captions[5 * at : 5 * at + 30], owner[:30]) for at in range(0, 30, 6)
     ]
-    assert per_image(kept, owner, "i2t_mapr", 6).mean() == pytest.approx(np.mean(per_fold))
+    per_fold = [METRICS["mapr"](retrieval_ranks(fold)["i2t"]) for fold in folds]
+    assert per_image(kept, "i2t_mapr").mean() == pytest.approx(np.mean(per_fold))
+    assert METRICS["mapr"](kept["i2t"]) == pytest.approx(np.mean(per_fold))
     del arrays["5x1K_i2t_captions"]
-    with pytest.raises(
-        VseppError, match="mAP@R: needs the ranks of all correct items, which were not kept; evaluate again"
-    ):
-        per_image(kept_ranks(arrays, "5x1K"), owner, "i2t_mapr", 6)
-    old = kept_ranks(arrays, "5x1K")
-    assert per_image(old, owner, "i2t_r1", 6).shape == per_image(old, owner, "t2i_mapr", 6).shape == (30,)
+    old = kept_ranks(arrays, "5x1K", 6)
+    with pytest.raises(VseppError, match="mAP@R"):
+        per_image(old, "i2t_mapr")
+    assert per_image(old, "i2t_r1").shape == per_image(old, "t2i_mapr").shape == (30,)
 
 
 # Truths, and what is refused.
 
 
 def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
-    owner = np.array([1, 0, 1])
-    one = own_captions(owner)
-    assert one.digest == Truth("x", one.i2t, one.t2i, [0, 1], [0, 1, 2]).digest
-    by_name = Truth("x", one.i2t, one.t2i, ["a", "b"], ["c", "d", "e"])
-    turned = own_captions(np.array([1, 0, 0]))
-    other = Truth("y", turned.i2t, turned.t2i, ["b", "a"], ["d", "c", "e"])
-    assert by_name.digest == other.digest != one.digest
-    arrays = Truth("z", one.i2t, one.t2i, np.array(["a", "b"]), np.array(["c", "d", "e"]))
-    assert arrays.digest == by_name.digest
+    def named(owner, images=None, captions=None):
+        return Truth("x", own_captions(np.array(owner)).tasks, images, captions).digest
+
+    assert named([1, 0, 1]) == named([1, 0, 1], [0, 1], [0, 1, 2])
+    by_name = named([1, 0, 1], ["a", "b"], ["c", "d", "e"])
+    assert by_name == named([1, 0, 0], ["b", "a"], ["d", "c", "e"]) != named([1, 0, 1])
+    assert by_name == named([1, 0, 1], np.array(["a", "b"]), np.array(["c", "d", "e"]))
 
 
 @pytest.mark.parametrize(
@@ -256,17 +240,13 @@ def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
         (lambda: Positives.of_pairs([0.7], [1]), r"integers \(n,\) both, got float64 \(1,\) and int64 \(1,\)"),
         (lambda: Positives.of_pairs([0, 1], [1]), r"got int64 \(2,\) and int64 \(1,\)"),
         (
-            lambda: rank_positives(ScoreMatrix(np.zeros((2, 2))), named(["a"])),
-            "truth named: has 1 image ids, 2 are ranked",
-        ),
-        (
-            lambda: rank_positives(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),
-            r"truth own captions: image row 2 is not among the 2 that are ranked \(1 of its rows are not\)",
+            lambda: rank(ScoreMatrix(np.zeros((2, 3))), own_captions(np.array([0, 1, 2]))),
+            r"truth 5K, i2t: image row 2 is not among the 2 that are ranked \(1 rows are not\)",
         ),
         (lambda: ScoreMatrix(np.zeros(3)), r"expected floating-point numbers \(images, captions\), got shape \(3,\)"),
         (lambda: ScoreMatrix(np.zeros((2, 3), int)), "of int64"),
         (
-            lambda: rank_positives(ScoreMatrix(np.array([[0, 1.0], [np.nan, 0]])), own_captions(np.array([0, 1]))),
+            lambda: rank(ScoreMatrix(np.array([[0, 1.0], [np.nan, 0]])), own_captions(np.array([0, 1]))),
             "image row 1 holds NaN",
         ),
         (lambda: lists(items=[[0, 3]]), "i2t: the list of query 0 has an item outside the 3 of the gallery"),
@@ -279,11 +259,6 @@ def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
 def test_what_cannot_be_ranked_is_named(made, said):
     with pytest.raises(VseppError, match=said):
         made()
-
-
-def named(ids):
-    own = own_captions(np.array([0, 1]))
-    return Truth("named", own.i2t, own.t2i, np.array(ids))
 
 
 def lists(items=((0, 1),), scores=((2.0, 1.0),)):
@@ -317,15 +292,26 @@ def test_many_positives_are_counted_in_parts():
     rng = np.random.default_rng(5)
     images, captions = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (90, 300))
     pairs = np.argwhere(rng.random((90, 300)) < 0.5)
-    truth = Truth("many", Positives.of_pairs(*pairs.T), Positives.of_pairs(*pairs[:, ::-1].T))
+    truth = truth_of(Positives.of_pairs(*pairs.T), Positives.of_pairs(*pairs[:, ::-1].T))
     scores = images.astype(np.float64) @ captions.T
-    expected = rank_positives(ScoreMatrix(scores), truth)
-    for found in (
-        EmbeddingScores(embeddings_of(images, captions, "dot"), device)
-        for device in (None, torch.device("cpu"))
-    ):
-        assert_ranks(rank_positives(found, truth), [expected.of(one).ranks for one in ("i2t", "t2i")])
+    expected = rank(ScoreMatrix(scores), truth)
+    for found in (EmbeddingScores(images, captions, device=device) for device in (None, torch.device("cpu"))):
+        assert_ranks(rank(found, truth), [expected[task].ranks for task in ("i2t", "t2i")])
     whole = BestLists(best(scores, 300), best(scores.T, 90))
-    assert_ranks(rank_positives(whole, truth), [expected.of(one).ranks for one in ("i2t", "t2i")])
-    few = Truth("few", Positives.of_pairs(*pairs[:300].T), Positives.of_pairs(*pairs[:300, ::-1].T))
-    assert_ranks(rank_positives(ScoreMatrix(scores), few), naive(scores, few))
+    assert_ranks(rank(whole, truth), [expected[task].ranks for task in ("i2t", "t2i")])
+    few = truth_of(Positives.of_pairs(*pairs[:300].T), Positives.of_pairs(*pairs[:300, ::-1].T))
+    assert_ranks(rank(ScoreMatrix(scores), few), naive(scores, few))
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_truths_that_are_ranked_in_one_pass_rank_as_each_alone(problem, seed):
+    """A positive of one truth is a wrong item under another, above or tied."""
+    images, captions, truth = problem
+    others = [some_truth(np.random.default_rng(seed + k), len(images), len(captions)) for k in range(2)]
+    scores = images.astype(np.float64) @ captions.T.astype(np.float64)
+    lists = BestLists(best(scores, min(3, scores.shape[1])), best(scores.T, min(2, scores.shape[0])))
+    for ranked in (EmbeddingScores(images, captions), ScoreMatrix(scores), lists):
+        for one, found in zip([truth, *others], rank_each(ranked, [truth, *others]), strict=True):
+            for task, alone in rank(ranked, one).items():
+                np.testing.assert_array_equal(found[task], alone.ranks)

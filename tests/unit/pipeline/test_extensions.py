@@ -342,11 +342,11 @@ def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_ow
     assert edited["report vsepp"] != after["report vsepp"]
 
 
-def test_a_metric_is_an_entry_of_one_list_and_no_model_is_trained_or_evaluated_again(project, before):
+def test_a_metric_is_an_entry_of_one_table_and_no_model_is_trained_or_evaluated_again(project, before):
     project.edit(
-        "vsepp/evaluation/metric_list.py",
-        "    **PAPER,\n",
-        '    **PAPER,\n    "worst": Metric("Worst r", lambda ranks: ranks.best, lambda v: float(v.max()) + 1, 1.0, True),\n',
+        "vsepp/evaluation/metrics.py",
+        '    "mrr": Metric(',
+        '    "worst": Metric("Worst r", lambda ranks: ranks.best, lambda v: float(v.max()) + 1, 1.0, True),\n    "mrr": Metric(',
     )
     edit(
         project.folder / "params/papers/vsepp/tables.yaml",
@@ -362,8 +362,6 @@ def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_aga
         project,
         "vsepp/evaluation/truths/half.py",
         """
-        from vsepp.evaluation.judged import judge
-
         FILES = {"pairs": "half.json"}
 
 
@@ -379,9 +377,6 @@ def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_aga
     add_run(project, protocols=["1K", "half"])
     after = table(project)
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
-    # How truths are judged is no part of what is evaluated under own captions.
-    project.edit("vsepp/evaluation/judged.py", "ESTIMATES = 1000", "ESTIMATES = 2000")
-    assert changed(after, table(project)) == {"evaluation odd/seed-0"}
 
 
 def test_a_run_on_data_that_nobody_judged_is_not_evaluated_under_a_truth(project, before):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from plans import PARAMS, plan
 from pydantic import TypeAdapter
+from reported import ranks_of
 
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.metrics import chance_rsum
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.ranks import chance_rsum
 from vsepp.report import measured
 from vsepp.report.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Claim, Verdict, counts, of_the_paper
 from vsepp.report.entries import ReportSpec
@@ -44,7 +44,7 @@ def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):
         np.where(rng.permutation(queries) < round(queries * recall / 100), 0.0, 20.0)
         for queries, recall in ((n_images, i2t_r1), (5 * n_images, t2i_r1))
     )
-    return Ranks(*found)
+    return ranks_of(*found)
 
 
 def add(models, levels, **values):
@@ -443,10 +443,10 @@ def test_a_seed_that_collapsed_is_named_and_the_verdict_rests_on_the_others(mode
 def test_like_chance_is_what_no_test_tells_from_chance(models, i2t_r1, t2i_r1, like_chance):
     """Folds of 100 images: chance finds 4.9 % of the images' captions at once, and 1 % of the captions' images."""
     rng = np.random.default_rng(0)
-    found = Ranks(rng.integers(0, 100, 500).astype(float) / 5, rng.integers(0, 100, 2500).astype(float))
-    found.i2t[:] = np.where(rng.random(500) < i2t_r1 / 100, 0, 15 + found.i2t)
-    found.t2i[:] = np.where(rng.random(2500) < t2i_r1 / 100, 0, 1 + found.t2i)
-    models.add("a", protocol=PROTOCOL, ranks=found)
+    i2t, t2i = rng.integers(0, 100, 500).astype(float) / 5, rng.integers(0, 100, 2500).astype(float)
+    i2t = np.where(rng.random(500) < i2t_r1 / 100, 0, 15 + i2t)
+    t2i = np.where(rng.random(2500) < t2i_r1 / 100, 0, 1 + t2i)
+    models.add("a", protocol=PROTOCOL, ranks=ranks_of(i2t, t2i))
     (record,) = models.records["a"]
     level = chance_rsum(100, 500)
     assert (record.at_chance == [PROTOCOL]) is like_chance, (record.metrics[PROTOCOL]["rsum"], level)

@@ -9,15 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from plans import PARAMS
-from reported import CLEAN, seal
+from reported import CLEAN, ranks_of, seal
+from test_sets import embedded, under
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metric_list import RECALLS
-from vsepp.evaluation.ranks import Ranks
+from vsepp.evaluation.evaluate import save
+from vsepp.evaluation.metrics import RECALLS
 from vsepp.report import compare as comparing
 from vsepp.report.compare import ONE_SEED
 
@@ -30,13 +29,13 @@ def embeddings(noise, seed=0, owner=OWNER, similarity="dot"):
     rng = np.random.default_rng(seed)
     images = rng.standard_normal((N, 16))
     captions = images[owner] + noise * rng.standard_normal((len(owner), 16))
-    return Embeddings(images, captions, owner, Component(similarity))
+    return embedded(images, captions, owner, Component(similarity))
 
 
 def evaluated(folder, noise=0.5, protocol="5K", seed=0, inputs=None, ancestors=()):
     """An evaluation's folder, as `vsepp evaluate` writes it."""
     folder.mkdir(parents=True)
-    protocols.save([protocols.evaluate(embeddings(noise, seed), protocol, 12)], folder)
+    save([under(embeddings(noise, seed), protocol, 12)], folder)
     seal(folder, "evaluation", CLEAN, list(ancestors), inputs)
     return folder
 
@@ -70,7 +69,9 @@ def files(tmp_path):
 def shares(i2t_r1, lot, n_images=500):
     """Ranks with this R@1 of caption retrieval, spread by lot; the ranks of image retrieval are always alike."""
     drawn = np.random.default_rng(lot).permutation(n_images)
-    return Ranks(np.where(drawn < round(n_images * i2t_r1 / 100), 0.0, 20.0), np.arange(5 * n_images) % 7.0)
+    return ranks_of(
+        np.where(drawn < round(n_images * i2t_r1 / 100), 0.0, 20.0), np.arange(5 * n_images) % 7.0
+    )
 
 
 @pytest.fixture
@@ -152,7 +153,7 @@ def test_other_seeds_are_said(pair):
 def test_embeddings_are_ranked_as_evaluate_ranks_them(files, tmp_path):
     good, bad = files("good", 0.5), files("bad", 1.5)
     comparison = compare(good, bad, "5x1K", 12)
-    metrics = protocols.evaluate(embeddings(0.5), "5x1K", 12).metrics
+    metrics = under(embeddings(0.5), "5x1K", 12).metrics
     assert levels(comparison)[0] == pytest.approx(metrics.i2t.r1)
     assert levels(comparison, "rsum")[0] == pytest.approx(metrics.rsum)
     assert effect(comparison, "rsum").images.sign == 1
@@ -252,7 +253,7 @@ def test_protocols_that_rank_the_same_images_in_one_fold_are_one(tmp_path):
     first, every = tmp_path / "first", tmp_path / "every"
     for folder, protocol, noise in ((first, "1K", 0.5), (every, "5K", 1.5)):
         folder.mkdir()
-        protocols.save([protocols.evaluate(embeddings(noise), protocol, N)], folder)
+        save([under(embeddings(noise), protocol, N)], folder)
         seal(folder, "evaluation", CLEAN, [])
     found = compare(first, every)
     assert (found.protocol, found.test["n_images"]) == ("1K", N)

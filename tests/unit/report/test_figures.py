@@ -14,15 +14,15 @@ from installed import DOTS, install
 from PIL import Image
 from pydantic import TypeAdapter
 from reported import CLEAN, DIRTY, I2T, seal
+from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import artefact_digest
 from vsepp.base.spec import Component
-from vsepp.evaluation import evaluate as protocols
-from vsepp.evaluation.blocks import EmbeddingScores
-from vsepp.evaluation.embeddings import Embeddings
+from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.intervals import Interval
-from vsepp.evaluation.scores import BestLists, best_items
+from vsepp.evaluation.rerank import best_items
+from vsepp.evaluation.scores import BestLists
 from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.report.answers import Answers
 from vsepp.report.claims import CHANCE, NOT_RUN, SAME, Claim, Verdict
@@ -281,9 +281,9 @@ ANSWERS = Examples(
 WILD = "50 % of $x_1$ <b>&amp;</b> {\\evil} שלום כלב 🐕" + " word" * 40
 
 
-def turned(embeddings, fold, captions):
+def turned(scores, fold, captions):
     """The two best of each query the other way round, as a matcher may say."""
-    best = best_items(EmbeddingScores(embeddings), 2)
+    best = best_items(scores, 2)
     return BestLists(*((items, np.tile([0.0, 1.0], (len(items), 1))) for items in best))
 
 
@@ -293,10 +293,10 @@ def answering(models, run, ranked_first, pictures, rerank=None):
     images = np.eye(3, dtype=np.float32)
     captions = np.repeat(images, 2, axis=0)
     captions[2 * ranked_first, 0] = 5.0
-    embeddings = Embeddings(images, captions, np.repeat(np.arange(3), 2))
+    tested = embedded(images, captions, np.repeat(np.arange(3), 2))
     folder = Path(spec.evaluation)
-    protocols.save([protocols.evaluate(embeddings, "5K", rerank=rerank)], folder)
-    embeddings.save(folder / "embeddings.npz")
+    save([under(tested, rerank=rerank)], folder)
+    tested.save(folder / "embeddings.npz")
     digest = artefact_digest(Path(spec.run))
     made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
     seal(folder, "evaluate", CLEAN, [made], {"run": digest})

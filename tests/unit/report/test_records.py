@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reported import Models
+from reported import Models, ranks_of
 
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.ranks import Ranks
 from vsepp.report.models import read_results
 from vsepp.report.records import FILES, Study, write_study
 
@@ -40,7 +39,7 @@ def assert_equal(one, other):
 def test_a_record_reads_as_its_results_to_the_last_digit(tmp_path_factory, halves, history):
     folder = tmp_path_factory.mktemp("study")
     models = Models(folder)
-    ranks = Ranks(np.array(halves[:2]) / 2, np.array(halves[2:]) / 2)
+    ranks = ranks_of(np.array(halves[:2]) / 2, np.array(halves[2:]) / 2)
     models.add("a", fold_size=2, ranks=ranks, history=history, behind=["features"])
     models.add("a", seed=1, fold_size=2, ranks=ranks, history=history, behind=["features"])
     models.add("b", i2t=(1 / 3, 2 / 3, 0.1 + 0.2, 2, 5.5))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from PIL import Image
+from reported import ranks_of
 
-from vsepp.evaluation.ranks import Ranks
 from vsepp.report.entries import Group, ReportSpec, Row, Table
 from vsepp.report.figures.standings import Figure as Standings
 from vsepp.report.tables import build_table
@@ -23,7 +23,7 @@ OWN = dict.fromkeys(("system", "encoder", "dataset", "trainset", "finetuned"), "
 def ranked(first, seed=0):
     """Ranks of images with five captions each; a share of the images, drawn by lot, finds a caption first."""
     found = np.random.default_rng(seed).random(IMAGES) < first
-    return Ranks(np.where(found, 0.0, 3.0), np.repeat(np.where(found, 0.0, 3.0), 5))
+    return ranks_of(np.where(found, 0.0, 3.0), np.repeat(np.where(found, 0.0, 3.0), 5))
 
 
 def add(models, name, first, **more):
@@ -75,7 +75,7 @@ def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, 
     same = np.repeat(np.arange(2.0) * 3, IMAGES // 2)
     better = np.where(np.arange(IMAGES) < IMAGES // 2 + 40, 0.0, 3.0)
     for name, i2t in (("sh-1", same), ("mh-1", better)):
-        models.add(name, protocol="1K", fold_size=IMAGES, ranks=Ranks(i2t, np.repeat(i2t, 5)))
+        models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranks_of(i2t, np.repeat(i2t, 5)))
     drawn = draw("standings", STANDINGS, labelled=LABELLED)
     # 40 images of 400: the standard error of their share is 1.5 points.
     assert "SH: 50.0 [45.0, 54.8], less the best −10.0 [−13.0, −7.2]." in drawn.alt

@@ -1,6 +1,6 @@
 import pytest
 
-from vsepp.evaluation.metrics import chance_rsum
+from vsepp.evaluation.ranks import chance_rsum
 from vsepp.training.loop import is_collapsed
 
 

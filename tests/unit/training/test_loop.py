@@ -15,10 +15,9 @@ from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.evaluation.embeddings import Embeddings
-from vsepp.evaluation.metrics import retrieval_metrics
-from vsepp.evaluation.ranks import retrieval_ranks
+from vsepp.evaluation.ranks import retrieval_metrics, retrieval_ranks
 from vsepp.evaluation.run import evaluate_run
+from vsepp.evaluation.test_set import TestSet
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
@@ -76,7 +75,7 @@ def encoded(run, out, corpus, split):
     Vocabulary.read(corpus / "tokens").write(out)
     spec = EvaluationSpec(run, ("5K",), fold_size=1, split=split)
     evaluate_run(spec, tiny.artefacts(corpus) | {"run": out}, out / split, tiny.CPU)
-    return Embeddings.load(out / split / "embeddings.npz")
+    return TestSet.read(out / split / "embeddings.npz")
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])

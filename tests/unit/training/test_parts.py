@@ -15,8 +15,8 @@ from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import Component, EvaluationSpec, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.evaluation.embeddings import Embeddings
 from vsepp.evaluation.run import evaluate_run
+from vsepp.evaluation.test_set import TestSet
 from vsepp.features.images import Features, open_eval_images
 from vsepp.models.joint import load_joint
 from vsepp.models.sets import ImageBatch
@@ -62,8 +62,8 @@ def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path
     shutil.copy(artefacts(corpus)["tokens"] / "vocabulary.json", out)
     folders = artefacts(corpus) | {"run": out, "features": sets}
     evaluate_run(EvaluationSpec(POOLED, ("5K",), fold_size=1), folders, tmp_path / "tested", tiny.CPU)
-    found = Embeddings.load(tmp_path / "tested" / "embeddings.npz")
-    assert found.image_embeddings.shape == (tiny.SPLITS["test"], POOLED.model.joint_dim)
+    found = TestSet.read(tmp_path / "tested" / "embeddings.npz")
+    assert found.scores.images.shape == (tiny.SPLITS["test"], POOLED.model.joint_dim)
     model = load_joint(POOLED.model, out / "model.safetensors", len(Vocabulary.read(out)))
     alone = Features(np.load(sets / "features.npy"), sets=True).eval(np.array([0]))
     padded = torch.cat([alone.values, torch.zeros(1, 9, alone.values.shape[2])], dim=1)

@@ -6,7 +6,7 @@ import argparse
 import logging
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vsepp.apps.cli.common import add_machine, add_step, option
 from vsepp.apps.cli.show import add_plan_options, plan_of
@@ -18,6 +18,9 @@ from vsepp.base.spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.evaluate import Evaluation
 
 log = logging.getLogger("vsepp")
 _ROLES = {
@@ -107,49 +110,59 @@ def _score(given: argparse.Namespace) -> None:
     """Score what is given."""
     from vsepp.base.manifest import MANIFEST, recorded, require_intact
     from vsepp.base.publish import published
-    from vsepp.evaluation import evaluate as protocols
-    from vsepp.evaluation.embeddings import Embeddings
-    from vsepp.evaluation.given import read_given
-    from vsepp.evaluation.judged import judge
-    from vsepp.report.judged import as_text
+    from vsepp.evaluation.evaluate import evaluate, save
+    from vsepp.evaluation.test_set import TestSet
+    from vsepp.evaluation.truth import own_captions
 
     if given.output is not None:
         output_folder(given.output)
     if (given.given.parent / MANIFEST).is_file():
         require_intact(given.given.parent)
-    tested = read_given(given.given)
-    evaluations: list[Any] = [
-        protocols.evaluate(tested, protocol, given.fold_size) for protocol in given.protocol
-    ]
-    truths = _truths(given)
-    judged = [judge(tested, components.load("truth", name).read(files)) for name, files in truths.items()]
-    said = [f"{evaluation}{_at_chance(evaluation)}" for evaluation in evaluations]
-    print(*said, *map(as_text, judged), sep="\n\n")
-    evaluations += judged
+    tested = TestSet.read(given.given)
+    truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
+    truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
+    evaluations = evaluate(tested, truths)
+    print(*map(_text, evaluations), sep="\n\n")
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
     spec = {"protocols": names, "fold_size": given.fold_size}
     inputs = {"embeddings": given.given}
-    modules = ["vsepp.evaluation.evaluate", "vsepp.evaluation.judged"]
-    if isinstance(tested, Embeddings):
-        modules.append(module_name("similarity", tested.similarity.name))
+    modules = ["vsepp.evaluation.evaluate"]
+    if tested.similarity in components.known("similarity"):
+        modules.append(module_name("similarity", tested.similarity))
     with (
         published(given.output) as folder,
         recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
     ):
-        protocols.save(evaluations, folder)
+        save(evaluations, folder)
         facts["protocols"] = names
 
 
-def _at_chance(evaluation: Any) -> str:
-    """A line that says that a model ranks like chance under a protocol; empty if it does not."""
-    from vsepp.evaluation.intervals import AT_CHANCE, ranks_like_chance
+def _text(evaluation: Evaluation) -> str:
+    """Every metric of every task, with its 95 % interval over images where it has one, and whether the model ranks like chance."""
+    import numpy as np
+
+    from vsepp.evaluation.intervals import image_intervals
+    from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, METRICS, per_image, ranks_like_chance
 
     ranks = evaluation.ranks
-    if len(ranks.i2t) < 2 or not ranks_like_chance(ranks, evaluation.caption_images, evaluation.fold_size):
-        return ""
-    return f"\nprotocol {evaluation.protocol}: {AT_CHANCE}"
+    values = {name: of_images for name in AVERAGED if (of_images := per_image(ranks, name)) is not None}
+    several = evaluation.shape[0] > 1
+    intervals = (
+        dict(zip(values, image_intervals(np.stack([*values.values()])), strict=True)) if several else {}
+    )
+    rows: dict[str, list[str]] = {}
+    for key, metric in METRICS.items():
+        rows[metric.name] = []
+        for task in ranks:
+            ends = intervals.get(f"{task}_{key}")
+            bounds = f" [{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
+            rows[metric.name].append(f"{metric(ranks[task]):.1f}{bounds}")
+    found = evaluation.table(rows)
+    if several and ranks_like_chance(ranks, *evaluation.shape):
+        found += f"\n{evaluation.protocol}: {AT_CHANCE}"
+    return found
 
 
 def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:

@@ -18,10 +18,8 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import bytes_of, reading
-from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, IdPairs, Truth
 
-__all__ = ["FILES", "installed", "judge", "read"]
 CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"
 FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
 LEAST = {"sits": 3.0, "sts": 3.0, "sis": 2.5}

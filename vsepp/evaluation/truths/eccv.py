@@ -14,10 +14,8 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import read_json, reading, shortly
-from vsepp.evaluation.judged import judge
 from vsepp.evaluation.truth import Gallery, Truth
 
-__all__ = ["FILES", "installed", "judge", "read"]
 CITATION = "Chun, Kim, Park, Chang and Oh, ECCV Caption: Correcting False Negatives by Collecting Machine-and-Human-verified Image-Caption Associations for MS-COCO, ECCV 2022"
 FILES = {
     "gallery": "original_image_to_caption.json",

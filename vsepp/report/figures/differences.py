@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
-from vsepp.evaluation.metric_list import AVERAGED
+from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
 from vsepp.report.claims import FAILED, NOT_RUN, Difference, Verdict
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec

@@ -1,0 +1,132 @@
+"""A test set as one model sees it: scores, and which caption is of which image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from vsepp.base.errors import VseppError
+from vsepp.base.files import reading, write_arrays
+from vsepp.data.arrays import read_npz
+from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
+from vsepp.evaluation.truth import checked_ids
+
+_KINDS: tuple[type[Scores], ...] = (EmbeddingScores, ScoreMatrix, BestLists)
+_IDS = ("image_ids", "caption_ids")
+_EXPECTED = "an .npz of embeddings, scores or lists"
+
+
+@dataclass(frozen=True, eq=False)
+class TestSet:
+    """What is ranked. Checked on creation: a `VseppError` names the wrong array and row."""
+
+    __test__ = False  # no test of pytest
+
+    scores: Scores
+    """Of all images, whose order defines the folds, and all captions."""
+    caption_to_image: np.ndarray
+    """`(n_captions,)` int64: the row of each caption's image. Each image has at least one."""
+    image_ids: np.ndarray | None = None
+    """`(n_images,)` int64 or text, each once, by which truths know the images; `None`: not known."""
+    caption_ids: np.ndarray | None = None
+    """`(n_captions,)`, likewise."""
+    similarity: str = ""
+    """Name of the similarity, or what else the scores are, in words; by default as the scores say."""
+
+    def __post_init__(self) -> None:
+        n_images, n_captions = self.scores.shape
+        # What was checked takes the place of what was given, although the class is frozen.
+        vars(self).update(
+            caption_to_image=checked_captions(self.caption_to_image, n_captions, n_images),
+            image_ids=checked_ids(self.image_ids, n_images, "image_ids"),
+            caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
+            similarity=self.similarity or self.scores.words,
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> TestSet:
+        """A test set as anyone's model embeds or scores it.
+
+        Parameters
+        ----------
+        path
+            An `.npz` of `image_embeddings` `(n_images, d)`, `caption_embeddings` `(n_captions, d)` and, if it is not `dot`, their
+            `similarity`, a string, with `similarity_options`, a string with a JSON object; of `scores` `(n_images, n_captions)`; or of
+            the best items of each query, `i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores` `(n_queries, k)`, rows of the gallery, -1
+            where a list is shorter. Each with `caption_to_image` and, if known, `image_ids` and `caption_ids`.
+
+        Raises
+        ------
+        VseppError
+            Naming the file and what in it is missing, wrong, unknown or there twice. No pickled object is read, and an
+            array is only made after its header is found to fit its bytes.
+        """
+        path = Path(path)
+        known = (
+            *(name for kind in _KINDS for name in (*kind.ARRAYS, *kind.OPTIONAL)),
+            "caption_to_image",
+            *_IDS,
+        )
+        arrays = read_npz(path, known, _EXPECTED)
+        kind = next((kind for kind in _KINDS if not arrays.keys().isdisjoint(kind.ARRAYS)), EmbeddingScores)
+        wanted = {*kind.ARRAYS, "caption_to_image"}
+        if not wanted <= arrays.keys() <= {*wanted, *kind.OPTIONAL, *_IDS}:
+            raise VseppError(
+                f"{path}: expected {', '.join(sorted(wanted))}, and ids if known; the file has "
+                f"{', '.join(sorted(arrays)) or 'none'}"
+            )
+        with reading(path, _EXPECTED):
+            image_ids, caption_ids = map(arrays.get, _IDS)
+            return cls(kind.of_arrays(arrays), arrays["caption_to_image"], image_ids, caption_ids)
+
+    def save(self, path: Path) -> None:
+        """Write an `.npz` that `read` reads; equal test sets give equal bytes."""
+        of_scores = self.scores.arrays
+        arrays = {name: of_scores.pop(name) for name in self.scores.ARRAYS}
+        arrays["caption_to_image"] = self.caption_to_image
+        arrays |= {name: ids for name in _IDS if (ids := getattr(self, name)) is not None}
+        write_arrays(path, compressed=False, **arrays, **of_scores)
+
+    def part(self, images: slice, captions: np.ndarray) -> TestSet:
+        """A range of images and some of their captions, by row.
+
+        Raises
+        ------
+        VseppError
+            If the scores are lists of the best of all.
+        """
+        return TestSet(
+            self.scores.part(images, captions),
+            self.caption_to_image[captions] - (images.start or 0),
+            None if self.image_ids is None else self.image_ids[images],
+            None if self.caption_ids is None else self.caption_ids[captions],
+            self.similarity,
+        )
+
+
+def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
+    """The image row of each caption as int64, every row in range and every image with a caption."""
+    owner = np.asarray(caption_to_image)
+    if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
+        raise VseppError(
+            f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
+            f"of {owner.dtype}"
+        )
+    outside = np.flatnonzero((owner < 0) | (owner >= n_images))
+    if outside.size:
+        row = outside[0]
+        raise VseppError(
+            f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
+            f"({outside.size} rows are outside)"
+        )
+    owner = owner.astype(np.int64)
+    missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)
+    if missing.size:
+        raise VseppError(
+            f"image row {missing[0]} has no caption in caption_to_image ({missing.size} of {n_images} images "
+            "have none): expected at least one each, since caption retrieval has no correct answer otherwise; "
+            "leave such images out"
+        )
+    return owner
