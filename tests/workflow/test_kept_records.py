@@ -1,6 +1,8 @@
 """A model whose record is kept needs neither its results nor its training."""
 
 import html
+import re
+import shlex
 import shutil
 
 import pytest
@@ -35,8 +37,12 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     index = project.folder / REPORT / "index.html"
     assert "trained at" in index.read_text()
     page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
-    assert f"vsepp record --drop {VSE0} --config preset=tiny" in page
-    assert f"""'only=["{VSE0}"]'""" in page
+    kept = {path.name: path.read_bytes() for path in study.iterdir()}
+    project.said(*shlex.split(re.search(r"<pre[^>]*>(snakemake .*)</pre>", page)[1]))
+    again = project.folder / "results/tiny/again/evaluations" / VSE0
+    assert list(again.glob("seed-*/metrics.json")), "the run is made beside its record"
+    assert {path.name: path.read_bytes() for path in study.iterdir()} == kept
+    assert not (project.folder / "results/tiny/paper/runs").exists()
 
     assert "0 models recorded now" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)

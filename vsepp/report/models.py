@@ -480,12 +480,9 @@ def config_of(context: ContextSpec) -> str:
 
 
 def command(model: Model, context: ContextSpec) -> str:
-    """Command that makes one model and its scores, alone; of a record all its seeds, which it drops first."""
+    """Command that makes one model and its scores, alone; of a record all its seeds, under a label, beside the record."""
     config = config_of(context)
     if model.study:
         only = quote(f'only=["{model.name}"]')
-        return (
-            f"vsepp record --drop {quote(model.name)} {config} && "
-            f"snakemake --cores all reproduce_tables {config} {only}"
-        )
+        return f"snakemake --cores all reproduce_tables {config} label=again {only}"
     return f"snakemake --cores all {config} -- {quote(f'{model.evaluation}/{METRICS_FILE}')}"

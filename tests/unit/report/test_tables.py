@@ -6,6 +6,7 @@ import pytest
 from reported import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
+from vsepp.report.cells import page_rows, tex_groups
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
 from vsepp.report.tables import build_table, flat_rows
 
@@ -297,3 +298,18 @@ def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_
     assert [row["table"] for row in flat] == ["margins"] * 3
     assert [row["kind"] for row in flat] == ["trained", "own", "own"]
     assert [row["row"] for row in flat] == ["1.9", "mine", "x"]
+
+
+def test_a_metric_that_a_model_does_not_have_is_a_dash_and_empty_in_a_csv(models, build, context):
+    """As correlations with ratings, where the similarity is no inner product; a row that was not run has nothing."""
+    models.add("mine")
+    rows = Row(run="mine", protocol="5x1K"), Row(run="x", protocol="5x1K")
+    groups = (Group(heading="", rows=rows),)
+    spec = Table(title="T", caption="", dataset="coco", columns=("spearman",), tasks=("sts",), groups=groups)
+    report = ReportSpec(context, runs={"mine": OWN, "x": OWN})
+    table = build_table("ratings", spec, report, {}, models.records)
+    (group,) = table.groups
+    assert [cells[-1].words for _, cells in page_rows(table, group)] == ["–", ""]
+    (lines,) = tex_groups(table)
+    assert [line[-4:] for line in lines if "ours &" in line] == [r"- \\", r"} \\"]
+    assert [row["ours_sts_spearman"] for row in flat_rows(table, context)] == [None, None]
