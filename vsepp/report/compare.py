@@ -7,7 +7,7 @@ embeddings, of anyone's model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -20,7 +20,7 @@ from vsepp.base.progress import table
 from vsepp.base.publish import evaluation_of
 from vsepp.evaluation import intervals
 from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.intervals import Effect, Level
+from vsepp.evaluation.intervals import Effect, Interval, Level
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, RECALLS
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
@@ -51,8 +51,8 @@ class Comparison:
     protocol: str
     levels: Mapping[str, Mapping[str, Level]]
     """Metric → model → its level; of more than two models the best first."""
-    effects: Mapping[str, Mapping[tuple[str, str], Effect]]
-    """Metric → two models, in the order of the levels → how much larger the first one's value is, all corrected together."""
+    effects: Mapping[tuple[str, str, str], Effect]
+    """Metric and two models, in the order of the levels → how much larger the first one's value is; all are corrected together."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -60,125 +60,114 @@ class Comparison:
         return tuple(next(iter(self.levels.values())))
 
     @property
-    def sources(self) -> dict[str, tuple[str, ...]]:
+    def sources(self) -> dict[str, list[str]]:
         """Model → its folders or files."""
-        return {
-            name: tuple(dict.fromkeys(model.where for model in side))
-            for name, side in self.paired.models.items()
-        }
+        sides = self.paired.models.items()
+        return {name: list(dict.fromkeys(model.where for model in side)) for name, side in sides}
 
     @property
     def test(self) -> dict[str, Any]:
         """`protocol`, `folds`, `fold_size`, `n_images`, `n_captions`, which all share."""
-        tested = next(iter(self.paired.models.values()))[0].tested(self.protocol)
+        tested = self.paired.models[self.models[0]][0].tested(self.protocol)
         return {key: tested[key] for key in ("protocol", "folds", "fold_size", "n_images", "n_captions")}
 
     @cached_property
-    def mcnemar(self) -> dict[str, list[float]]:
-        """Metric → per seed the exact McNemar test; of caption retrieval's R@1 of two models alone."""
-        if len(self.models) > 2 or self.paired.trouble or "i2t_r1" not in self.levels:
-            return {}
+    def mcnemar(self) -> list[float]:
+        """Per seed the exact McNemar test of caption retrieval's R@1, where two models are compared in it."""
+        pairs = [(first, second) for metric, first, second in self.effects if metric == "i2t_r1"]
+        if len(self.models) > 2 or not pairs:
+            return []
         values = (
-            [model.values(self.protocol, "i2t_r1") for model in side] for side in self.paired.models.values()
+            [model.values(self.protocol, "i2t_r1") for model in self.paired.models[name]] for name in pairs[0]
         )
-        return {"i2t_r1": list(map(intervals.mcnemar, *values))}
+        return list(map(intervals.mcnemar, *values))
 
     @property
     def warnings(self) -> list[str]:
         """What a reader should know of the models and the test set."""
-        sides, warnings = self.paired.models, [*self.paired.left_out]
-        if self.paired.common:
-            warnings.append(self.paired.common)
-        if len(self.paired.seeds) == 1:
+        paired, sides = self.paired, self.paired.models
+        warnings = [*paired.left_out, *filter(None, [paired.common])]
+        single = [name for name, side in sides.items() if side[0].seed is None]
+        if len(paired.seeds) == 1:
             each = "side" if len(sides) == 2 else "model"
             warnings.append(f"one seed per {each}: the result of another seed is unknown")
-        elif single := [name for name, side in sides.items() if side[0].seed is None]:
+        elif single:
             warnings.append(
                 f"{text.listing(single)}: one model beside each seed of the others, not several seeds"
             )
-        similarities = {
-            name: text.listing(dict.fromkeys(model.tested(self.protocol)["similarity"] for model in side))
-            for name, side in sides.items()
-        }
-        if len(set(similarities.values())) > 1:
-            (first, similarity), *others = similarities.items()
-            others_rank = "".join(f", {name} by {other}" for name, other in others)
-            warnings.append(f"{first} ranks by {similarity} similarity{others_rank}")
-        seeds = {name: seed for name, side in sides.items() if (seed := side[0].seed) is not None}
-        if len(set(seeds.values())) > 1:
-            warnings.append(", ".join(f"{name} has seed {seed}" for name, seed in seeds.items()))
-        warnings += [f"{name} {why}, so it is in no comparison" for name, why in self.paired.trouble.items()]
-        if self.paired.doubts:
-            where = text.listing(self.paired.doubts)
+        ranked_by: dict[str, list[str]] = {}
+        for name, side in sides.items():
+            ranked_by.setdefault(side[0].tested(self.protocol)["similarity"], []).append(name)
+        if len(ranked_by) > 1:
+            parts = (f"{text.listing(names)} by {similarity}" for similarity, names in ranked_by.items())
+            warnings.append(f"similarities differ: {', '.join(parts)}")
+        warnings += [f"{name} {why}, so it is in no comparison" for name, why in paired.trouble.items()]
+        if paired.doubts:
+            where = text.listing(paired.doubts)
             warnings.append(
                 f"no ids and no corpus tell whether these rank the same images and captions: {where}"
             )
         return warnings
 
     def to_dict(self) -> dict[str, Any]:
-        """Nothing rounded; of two models by `a` and `b`, of more all pairs."""
-        shared = {"seeds": list(self.paired.seeds), "warnings": self.warnings}
-        if len(self.models) == 2:
-            a, b = (list(where) for where in self.sources.values())
-            metrics = {metric: self._pair(metric) for metric in self.levels}
-            return {"a": a, "b": b, **self.test, **shared, "metrics": metrics}
-        standings = {
-            metric: [self._standing(metric, name) for name in of] for metric, of in self.levels.items()
+        """Nothing rounded: the models, the test set and, by metric, all levels and differences."""
+        return {
+            "models": self.sources,
+            "seeds": list(self.paired.seeds),
+            **self.test,
+            "warnings": self.warnings,
+            "metrics": {
+                metric: {
+                    "levels": [self._level(name, level) for name, level in levels.items()],
+                    "differences": [
+                        self._difference(*names, effect)
+                        for names, effect in self.effects.items()
+                        if names[0] == metric
+                    ],
+                }
+                for metric, levels in self.levels.items()
+            },
         }
-        return {"sources": self.sources, "test": self.test, **shared, "standings": standings}
 
-    def _pair(self, metric: str) -> dict[str, Any]:
-        levels = self.levels[metric].values()
-        told: dict[str, Any] = dict(zip("ab", (level.mean for level in levels), strict=True))
-        for effect in self.effects[metric].values():
-            images, seeds = effect.images, effect.seeds
-            told |= {
-                "difference": effect.value,
-                "by_seed": list(effect.by_seed),
-                "interval_images": images and [images.low, images.high],
-                "interval_seeds": seeds and [seeds.low, seeds.high],
-                "p": effect.p_alone,
-                "p_holm": effect.p,
-                "mcnemar": self.mcnemar.get(metric, []),
-                "verdict": " ".join(self._sentences([metric])),
-            }
-        return told
-
-    def _standing(self, metric: str, name: str) -> dict[str, Any]:
-        level = self.levels[metric][name]
-        above = {
-            second: {"effect": asdict(effect), "p": effect.p}
-            for (first, second), effect in self.effects[metric].items()
-            if first == name
-        }
+    def _level(self, name: str, level: Level) -> dict[str, Any]:
         return {
             "label": name,
             "n_seeds": len(level.by_seed),
             "trouble": self.paired.trouble.get(name, ""),
             "level": level.mean,
-            "images": level.images and asdict(level.images),
-            "seeds": level.seeds and asdict(level.seeds),
-            "above": above,
+            "interval_images": _ends(level.images),
+            "interval_seeds": _ends(level.seeds),
+        }
+
+    def _difference(self, metric: str, first: str, second: str, effect: Effect) -> dict[str, Any]:
+        return {
+            "first": first,
+            "second": second,
+            "difference": effect.value,
+            "by_seed": list(effect.by_seed),
+            "interval_images": _ends(effect.images),
+            "interval_seeds": _ends(effect.seeds),
+            "p": effect.p_alone,
+            "p_holm": effect.p,
+            "mcnemar": self.mcnemar if metric == "i2t_r1" else [],
+            "verdict": _ahead(metric, first, second, effect) or effect.why,
         }
 
     def __str__(self) -> str:
-        test, seeds = self.test, len(self.paired.seeds)
+        test, two = self.test, len(self.models) == 2
         tested = (
             f"protocol {test['protocol']}: {text.plural(test['folds'], 'fold')} of {test['fold_size']:,} images, "
-            f"{test['n_captions']:,} captions in all; {text.plural(seeds, 'seed')}"
+            f"{test['n_captions']:,} captions in all; {text.plural(len(self.paired.seeds), 'seed')}"
         )
-        if len(self.models) == 2:
-            head = [*(f"{name}  {_folders(where)}" for name, where in self.sources.items()), tested]
-            rows = list(self._rows_of_two())
-        else:
-            head = [f"{len(self.models)} models, {tested}"]
-            rows = list(zip(*self._columns(), strict=True))
-        lines = [*head, *(f"Note: {warning}." for warning in self.warnings), ""]
+        lines = [f"{name}  {_folders(where)}" for name, where in self.sources.items()] if two else []
+        lines.append(tested if two else f"{len(self.models)} models, {tested}")
+        lines += [*(f"Note: {warning}." for warning in self.warnings), ""]
+        rows = list(self._rows_of_two() if two else zip(*self._columns(), strict=True))
         lines += table(rows, "r" * len(rows[0]))
-        for exact in self.mcnemar.values():
-            said = f"exact McNemar, R@1 of caption retrieval: p {text.listing(map(_p, exact))}"
-            lines.append(said + (", seed by seed" if len(exact) > 1 else ""))
-        return "\n".join([*lines, "", *self._sentences(list(self.levels))])
+        if self.mcnemar:
+            exact = text.listing(map(_p, self.mcnemar)) + ", seed by seed" * (len(self.mcnemar) > 1)
+            lines.append(f"exact McNemar, R@1 of caption retrieval: p {exact}")
+        return "\n".join([*lines, "", *self._sentences()])
 
     def _rows_of_two(self) -> Iterator[tuple[str, ...]]:
         """A row per metric: both levels and, where they are compared, the difference."""
@@ -187,59 +176,49 @@ class Comparison:
         shown = ""
         for metric, levels in self.levels.items():
             of, name = text.task(metric), text.metric_name(metric)
-            head = f"{of}, {name}" if of and of != shown else name
-            shown = of
+            head, shown = (f"{of}, {name}" if of and of != shown else name), of
             told = [""] * 5
-            for effect in self.effects[metric].values():
-                bounds = [
-                    f"[{interval.low:+.1f}, {interval.high:+.1f}]" if interval else "one seed"
-                    for interval in (effect.images, effect.seeds)
-                ]
+            if effect := self.effects.get((metric, first, second)):
+                bounds = (
+                    f"[{ends.low:+.1f}, {ends.high:+.1f}]" if ends else "one seed"
+                    for ends in (effect.images, effect.seeds)
+                )
                 told = [f"{effect.value:+.1f}", *bounds, _p(effect.p_alone), _p(effect.p)]
             yield (head, *(f"{level.mean:.1f}" for level in levels.values()), *told)
 
     def _columns(self) -> Iterator[list[str]]:
         """A column per metric, a row per model; intervals in the first metric."""
-        first, shown = next(iter(self.levels)), ""
+        shown = ""
         yield [name.ljust(max(map(len, self.models))) for name in ("", *self.models)]
         for metric, levels in self.levels.items():
             of, name = text.task(metric), text.metric_name(metric)
-            short = of.removesuffix(" retrieval").lower()
-            head = name if of == shown else f"{short} {name}".strip()
-            shown = of
+            short = "" if of == shown else of.removesuffix(" retrieval").lower()
+            head, shown = f"{short} {name}".strip(), of
             yield [head, *(f"{levels[label].mean:.1f}" for label in self.models)]
-            if metric == first:
+            if metric == next(iter(self.levels)):
                 yield ["over images", *(text.levels(level.images) for level in levels.values())]
                 yield ["over seeds", *(text.levels(level.seeds) or "one seed" for level in levels.values())]
 
-    def _sentences(self, metrics: Sequence[str]) -> Iterator[str]:
+    def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
-        effects = {metric: self.effects[metric] for metric in metrics}
-        if not any(effects.values()):
-            return
-        if len(self.paired.seeds) < 2:
+        if self.effects and len(self.paired.seeds) == 1:
             yield ONE_SEED
-        elif len(self.models) == 2:
-            yield from self._told(effects)
-        else:
-            for metric, pairs in effects.items():
-                if alike := [" and ".join(names) for names, effect in pairs.items() if not effect.sign]:
-                    yield f"No significant difference in {text.metrics(metric)}: {'; '.join(alike)}."
+            return
+        alike: dict[str, list[str]] = {}
+        for (metric, first, second), effect in self.effects.items():
+            if not effect.sign and len(self.models) == 2:
+                alike.setdefault(effect.why, []).append(metric)
+            elif not effect.sign:
+                alike.setdefault(metric, []).append(f"{first} and {second}")
+            elif len(self.models) == 2:
+                yield _ahead(metric, first, second, effect)
+        if len(self.models) == 2:
+            for why, metrics in alike.items():
+                yield f"No significant difference in {text.metrics(*metrics)}: {why}."
+        elif self.effects:
+            for metric, pairs in alike.items():
+                yield f"No significant difference in {text.metrics(metric)}: {'; '.join(pairs)}."
             yield "All other pairs differ significantly, after Holm for all pairs and metrics."
-
-    def _told(self, effects: Mapping[str, Mapping[tuple[str, str], Effect]]) -> Iterator[str]:
-        """A sentence for each metric in which one of two models is ahead; all other metrics share one for each reason."""
-        reasons: dict[str, list[str]] = {}
-        for metric, pairs in effects.items():
-            for (first, second), effect in pairs.items():
-                if not effect.sign:
-                    reasons.setdefault(effect.why, []).append(metric)
-                elif effect.interval:
-                    low, high = sorted((abs(effect.interval.low), abs(effect.interval.high)))
-                    ahead = f"{abs(effect.value):.1f} [{low:.1f}, {high:.1f}]"
-                    yield f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
-        for why, metrics in reasons.items():
-            yield f"No significant difference in {text.metrics(*metrics)}: {why}."
 
 
 def compare(
@@ -283,13 +262,11 @@ def compare(
     read = {
         name: [_under(source, protocol, fold_size, like) for source in side] for name, side in sides.items()
     }
-    if all(len(side) == 1 for side in read.values()):  # whatever their seeds
-        seeds = (side[0].seed for side in read.values())
-        paired = pair({name: [replace(side[0], seed=None)] for name, side in read.items()}, protocol)
-        one = next((seed for seed in seeds if seed is not None), None)
-        paired = replace(paired, models=read, seeds=(one,))
-    else:
-        paired = pair(read, protocol)
+    seeds = [side[0].seed for side in read.values()]
+    if all(len(side) == 1 for side in read.values()) and len(set(seeds)) > 1:
+        # One model a side stands beside the others, whatever its seed.
+        read = {name: [replace(model, seed=None) for model in side] for name, side in read.items()}
+    paired = pair(read, protocol)
     if not paired.seeds:
         have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in read.items())
         raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
@@ -302,19 +279,16 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
     levels: dict[str, dict[str, Level]] = {}
     pairs: list[tuple[str, str, str]] = []
     for metric in dict.fromkeys(metrics):
-        found = {name: level(side, protocol, metric) for name, side in paired.models.items()}
-        of = {name: one for name, one in found.items() if one is not None}
-        order = sorted(of, key=lambda name, of=of: -of[name].mean if best_first else 0)  # type: ignore[misc]
-        levels[metric] = {name: of[name] for name in order}
-        counting = [name for name in order if name not in paired.trouble] if paired.seeds else []
+        found = ((name, level(side, protocol, metric)) for name, side in paired.models.items())
+        of = {name: one for name, one in found if one is not None}
+        levels[metric] = dict(sorted(of.items(), key=lambda item: -item[1].mean if best_first else 0))
+        counting = [name for name in levels[metric] if paired.seeds and name not in paired.trouble]
         pairs += [(metric, *names) for names in combinations(counting, 2)]
     effects = []
     for metric, *names in pairs:
         above, below = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
         effects.append(intervals.effect(below, above, len(pairs)))
-    told: dict[str, dict[tuple[str, str], Effect]] = {metric: {} for metric in levels}
-    for (metric, first, second), effect in zip(pairs, intervals.told_together(effects), strict=True):
-        told[metric][first, second] = effect
+    told = dict(zip(pairs, intervals.told_together(effects), strict=True))
     return Comparison(paired, protocol, levels, told)
 
 
@@ -412,6 +386,19 @@ def _under(source: Source, protocol: str, fold_size: int, like: Model | None) ->
         arrays=evaluation.arrays,
         ids=ids,
     )
+
+
+def _ahead(metric: str, first: str, second: str, effect: Effect) -> str:
+    """Which of two models is ahead, with the wider interval; empty where the difference does not count."""
+    if not effect.sign or not effect.interval:
+        return ""
+    low, high = sorted((abs(effect.interval.low), abs(effect.interval.high)))
+    ahead = f"{abs(effect.value):.1f} [{low:.1f}, {high:.1f}]"
+    return f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return [interval.low, interval.high] if interval else None
 
 
 def _folders(sources: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import read_json
 from vsepp.base.manifest import (
@@ -84,9 +85,10 @@ class Model:
         """
         found = self.tested(protocol)
         task, _, key = metric.partition("_")
-        if (key and key in found.get(task, ())) or (not key and metric in found):
-            return float(found[task][key] if key else found[metric])
-        if metric not in AVERAGED or (key and task not in self.ranks(protocol)):
+        of, key = (found.get(task, {}), key) if key else (found, metric)
+        if key in of:
+            return float(of[key])
+        if metric not in AVERAGED or (task in TASKS and task not in self.ranks(protocol)):
             return None
         return float(self.values(protocol, metric).mean())
 
@@ -348,7 +350,7 @@ def pair(sides: Models, protocol: str | None) -> Paired:
         left_out=tuple(
             f"{name}: {said}" for name, side in sides.items() for said in left_out(side, protocol)
         ),
-        common=f"{text.seeds(seeds)}, which all have" if dropped and seeds else "",
+        common=f"compared on {text.seeds(seeds)}, which all have" if dropped and seeds else "",
         doubts=tuple(doubts),
     )
 
@@ -383,45 +385,37 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
     each = list({model.where: model for model in models}.values())
     told = set[str]()
     for model in each:
-        _refuse_difference(each[0], model, protocol, _shape_differs(each[0], model, protocol))
+        model.tested(protocol)
     for one, other in combinations(each, 2):
-        shared = one.ids.keys() & other.ids.keys()
-        if differ := sorted(kind for kind in shared if one.ids[kind] != other.ids[kind]):
-            _refuse_difference(one, other, protocol, f"{' and '.join(differ)} are others than those")
-        if one.corpus and other.corpus and not shared and set(one.corpus).isdisjoint(other.corpus):
-            corpora = [model.corpus[0][:12] for model in (other, one)]
-            said = "images and captions come from corpus {}, but from corpus {}".format(*corpora)
-            _refuse_difference(one, other, protocol, said)
-        if shared or (one.corpus and other.corpus):
+        if difference := _test_differs(one, other, protocol):
+            raise VseppError(
+                f"{other.where}, {protocol}: {difference} in {one.where}; both must have the same images and the "
+                "same caption-to-image order: evaluate both again"
+            )
+        if one.ids.keys() & other.ids.keys() or (one.corpus and other.corpus):
             told |= {one.where, other.where}
-    if len(each) < 2 or len(told) == len(each):
-        return []
-    nameless = [model.where for model in each if not model.ids and not model.corpus]
-    return nameless or [model.where for model in each if model.where not in told]
+    doubtful = [model for model in each if model.where not in told] if len(each) > 1 else []
+    nameless = [model for model in doubtful if not model.ids and not model.corpus]
+    return [model.where for model in nameless or doubtful]
 
 
-def _refuse_difference(one: Model, other: Model, protocol: str, difference: str) -> None:
-    if difference:
-        raise VseppError(
-            f"{other.where}, {protocol}: {difference} in {one.where}; both must have the same images and the "
-            "same caption-to-image order: evaluate both again"
-        )
-
-
-def _shape_differs(first: Model, other: Model, protocol: str) -> str:
-    """How the folds or the captions' images of a test set differ from the first one's; empty where they do not."""
-    tests = first.tested(protocol), other.tested(protocol)
+def _test_differs(one: Model, other: Model, protocol: str) -> str:
+    """How the second model's test set differs from the first one's; empty where nothing tells a difference."""
+    tests = one.tested(protocol), other.tested(protocol)
     for key in TEST:
         expected, value = (test.get(key, "own captions") for test in tests)
         if value != expected:
             return f"{key} is {value}, but {expected}"
-    if "truth" in tests[0]:  # the truth's digest names the gallery, too
-        return ""
-    owners = [model.arrays[f"{protocol}_caption_images"] for model in (first, other)]
-    differs = np.flatnonzero(owners[0] != owners[1])
-    if differs.size:
-        row = differs[0]
-        return f"ranked caption {row} belongs to image {owners[1][row]}, but to image {owners[0][row]}"
+    if "truth" not in tests[0]:  # the truth's digest names the gallery, too
+        owners = [model.arrays[f"{protocol}_caption_images"] for model in (one, other)]
+        for row in np.flatnonzero(owners[0] != owners[1])[:1]:
+            return f"ranked caption {row} belongs to image {owners[1][row]}, but to image {owners[0][row]}"
+    shared = sorted(one.ids.keys() & other.ids.keys())
+    for kind in shared:
+        if one.ids[kind] != other.ids[kind]:
+            return f"{kind} are others than those"
+    if one.corpus and other.corpus and not shared and set(one.corpus).isdisjoint(other.corpus):
+        return f"images and captions come from corpus {other.corpus[0][:12]}, but from corpus {one.corpus[0][:12]}"
     return ""
 
 

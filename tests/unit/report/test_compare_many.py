@@ -34,7 +34,9 @@ def files(tmp_path):
 
 def alike(found, metric="rsum"):
     """Pairs that no test tells apart."""
-    return [pair for pair, effect in found.effects[metric].items() if not effect.sign]
+    return [
+        (one, other) for (of, one, other), effect in found.effects.items() if of == metric and not effect.sign
+    ]
 
 
 def test_models_stand_in_order_and_equal_ones_are_named(three):
@@ -51,19 +53,20 @@ def test_models_stand_in_order_and_equal_ones_are_named(three):
 
 
 def test_effects_are_those_of_two_models_and_holm_counts_pairs_and_metrics(three):
-    two = compare({name: three[name] for name in ("high", "low")}).effects["rsum"]["high", "low"]
-    alone = compare(three, metrics=["rsum"]).effects["rsum"]["high", "low"]
+    two = compare({name: three[name] for name in ("high", "low")}).effects["rsum", "high", "low"]
+    alone = compare(three, metrics=["rsum"]).effects["rsum", "high", "low"]
     assert (two.value, two.images, two.seeds) == (alone.value, alone.images, alone.seeds)
     # Two of three pairs differ, each by the least p that a test of 999 permutations has.
     assert alone.p_alone == 1 / 500 and alone.p == pytest.approx(3 / 500)
-    assert compare(three).effects["rsum"]["high", "low"].p > alone.p
+    assert compare(three).effects["rsum", "high", "low"].p > alone.p
 
 
 def test_json_has_all_pairs_unrounded(three):
-    found = json.loads(json.dumps(compare(three).to_dict()))
-    rsum = {model["label"]: model for model in found["standings"]["rsum"]}
-    assert set(rsum["high"]["above"]) == {"same", "low"} and set(rsum["same"]["above"]) == {"low"}
-    assert rsum["high"]["above"]["low"]["effect"]["value"] == pytest.approx(3 * 19.8)
+    found = json.loads(json.dumps(compare(three).to_dict()))["metrics"]["rsum"]
+    assert [level["label"] for level in found["levels"]] == ["high", "same", "low"]
+    pairs = {(told["first"], told["second"]): told for told in found["differences"]}
+    assert set(pairs) == {("high", "same"), ("high", "low"), ("same", "low")}
+    assert pairs["high", "low"]["difference"] == pytest.approx(3 * 19.8)
 
 
 def test_a_file_stands_beside_each_seed_and_seeds_are_those_of_all(files, tmp_path):
@@ -80,7 +83,7 @@ def test_a_file_stands_beside_each_seed_and_seeds_are_those_of_all(files, tmp_pa
 
 def test_a_model_that_ranks_like_chance_is_in_no_comparison(files):
     found = compare({"a": files("a", 0.5), "b": files("b", 1.5), "lost": files("c", 1000.0)})
-    assert list(found.effects["rsum"]) == [("a", "b")]
+    assert {names[1:] for names in found.effects} == {("a", "b")}
     assert any(warning.startswith("lost ranks like chance") for warning in found.warnings)
     assert str(found).splitlines()[-1] == ONE_SEED and "differ significantly" not in str(found)
 
@@ -125,6 +128,6 @@ def test_older_records_say_what_they_lack(three):
 def test_the_command_compares_three_and_refuses_a_model_that_is_given_twice(files, capsys):
     a, b, c = (str(files(name, noise)) for name, noise in (("a", 0.5), ("b", 1.0), ("c", 1.5)))
     assert main(["compare", a, b, c, "--json", "--metric", "rsum"]) == 0
-    assert list(json.loads(capsys.readouterr().out)["standings"]) == ["rsum"]
+    assert list(json.loads(capsys.readouterr().out)["metrics"]) == ["rsum"]
     assert main(["compare", a, b, a]) == 1
     assert "a.npz: is given more than once; give each model once" in capsys.readouterr().err

@@ -70,7 +70,7 @@ class Figure(FigureOfScores):
         axis, said = canvas.subplots(), Said()
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
         for place, (label, method) in enumerate(methods.items()):
-            below = told.effects[metric].get((best, label))
+            below = told.effects.get((metric, best, label))
             level, less = _level_text(method), _less_text(below) if below else ""
             plots.interval_marks(
                 axis, place, method.mean, method.images, method.seeds, hollow=label in trouble
