@@ -165,7 +165,7 @@ class Comparison:
         rows = list(self._rows_of_two() if two else zip(*self._columns(), strict=True))
         lines += table(rows, "r" * len(rows[0]))
         if self.mcnemar:
-            exact = text.listing(map(_p, self.mcnemar)) + ", seed by seed" * (len(self.mcnemar) > 1)
+            exact = text.listing(map(text.p_value, self.mcnemar)) + ", seed by seed" * (len(self.mcnemar) > 1)
             lines.append(f"exact McNemar, R@1 of caption retrieval: p {exact}")
         return "\n".join([*lines, "", *self._sentences()])
 
@@ -179,12 +179,9 @@ class Comparison:
             head, shown = (f"{of}, {name}" if of and of != shown else name), of
             told = [""] * 5
             if effect := self.effects.get((metric, first, second)):
-                bounds = (
-                    f"[{ends.low:+.1f}, {ends.high:+.1f}]" if ends else "one seed"
-                    for ends in (effect.images, effect.seeds)
-                )
-                told = [f"{effect.value:+.1f}", *bounds, _p(effect.p_alone), _p(effect.p)]
-            yield (head, *(f"{level.mean:.1f}" for level in levels.values()), *told)
+                bounds = (text.interval(ends) or "one seed" for ends in (effect.images, effect.seeds))
+                told = [text.signed(effect.value), *bounds, *map(text.p_value, (effect.p_alone, effect.p))]
+            yield (head, *(text.number(level.mean) for level in levels.values()), *told)
 
     def _columns(self) -> Iterator[list[str]]:
         """A column per metric, a row per model; intervals in the first metric."""
@@ -194,7 +191,7 @@ class Comparison:
             of, name = text.task(metric), text.metric_name(metric)
             short = "" if of == shown else of.removesuffix(" retrieval").lower()
             head, shown = f"{short} {name}".strip(), of
-            yield [head, *(f"{levels[label].mean:.1f}" for label in self.models)]
+            yield [head, *(text.number(levels[label].mean) for label in self.models)]
             if metric == next(iter(self.levels)):
                 yield ["over images", *(text.levels(level.images) for level in levels.values())]
                 yield ["over seeds", *(text.levels(level.seeds) or "one seed" for level in levels.values())]
@@ -392,8 +389,8 @@ def _ahead(metric: str, first: str, second: str, effect: Effect) -> str:
     """Which of two models is ahead, with the wider interval; empty where the difference does not count."""
     if not effect.sign or not effect.interval:
         return ""
-    low, high = sorted((abs(effect.interval.low), abs(effect.interval.high)))
-    ahead = f"{abs(effect.value):.1f} [{low:.1f}, {high:.1f}]"
+    ends = Interval(*sorted((abs(effect.interval.low), abs(effect.interval.high))))
+    ahead = f"{text.number(abs(effect.value))} {text.levels(ends)}"
     return f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
 
 
@@ -407,7 +404,3 @@ def _folders(sources: Sequence[str]) -> str:
     if len(sources) == 1 or len(parents) > 1:
         return text.listing(sources)
     return f"{parents.pop()}, {text.listing(Path(source).name for source in sources)}"
-
-
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}" if value >= 0.0001 else "<0.0001"
