@@ -13,9 +13,9 @@ from pathlib import Path
 from jinja2 import StrictUndefined, Template
 
 from vsepp.pipeline.planner import make_plan
-from vsepp.report.claims import SIGNS
 from vsepp.report.entries import ReportSpec
 from vsepp.report.pages import write_report
+from vsepp.report.verdicts import SIGNS
 
 TEXT = Path(__file__).with_name("results.md.j2")
 

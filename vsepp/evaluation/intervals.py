@@ -121,9 +121,14 @@ class Effect:
         """The wider one of both intervals."""
         return wider(self.images, self.seeds)
 
+    @property
+    def bounds(self) -> list[Interval]:
+        """Both intervals, as far as there are any."""
+        return [interval for interval in (self.images, self.seeds) if interval]
+
     def within(self, margin: float) -> bool:
         """Whether all intervals lie between minus `margin` and `margin`."""
-        return all(interval.within(margin) for interval in (self.images, self.seeds) if interval)
+        return all(interval.within(margin) for interval in self.bounds)
 
 
 def p_text(p: float) -> str:

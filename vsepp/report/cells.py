@@ -6,10 +6,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsepp.report import entries, text
-from vsepp.report.claims import SIGNS, Verdict, of_the_paper
 from vsepp.report.entries import ContextSpec
 from vsepp.report.tables import Cell, Group, Row, Table
 from vsepp.report.text import Tex
+from vsepp.report.verdicts import SIGNS, Verdict, of_the_paper
 
 
 @dataclass(frozen=True)
@@ -376,10 +376,10 @@ def _ledger(
 
 
 def _verdict_line(verdict: Verdict, pages: Container[str]) -> Line:
-    claim = verdict.spec
-    value, interval = (text.epoch, text.levels) if claim.kind == "crossing" else (text.signed, text.interval)
-    seeds = text.plural(verdict.seeds, "seed")
-    bounds = ((verdict.images, "images"), (verdict.over_seeds, seeds))
+    claim, effect = verdict.spec, verdict.effect
+    value, interval = (text.signed, text.interval) if claim.in_points else (text.epoch, text.levels)
+    seeds = text.plural(verdict.measured.seeds, "seed")
+    bounds = ((effect.images, "images"), (effect.seeds, seeds)) if effect else ()
     ours = under(*(f"{interval(ends)} {of}" for ends, of in bounds if ends))
     paper = under(text.deviation(verdict.paper_sd))
     return Line(
@@ -394,10 +394,10 @@ def _verdict_line(verdict: Verdict, pages: Container[str]) -> Line:
         why=tuple(filter(None, (verdict.why,))),
         numbers=(
             Printed(text.metrics(verdict.metric), "metric"),
-            labelled("Ours", value(verdict.value), ours),
+            labelled("Ours", value(effect.value if effect else None), ours),
             labelled("Paper", value(verdict.published), paper),
             labelled("Ratio", text.ratio(verdict.ratio)),
-            labelled("p", text.p_value(verdict.p)),
+            labelled("p", text.p_value(effect.p if effect else None)),
         ),
     )
 

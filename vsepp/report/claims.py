@@ -1,4 +1,4 @@
-"""Claims of the paper, and comparisons of one's own, held against our runs: effect, intervals, verdict.
+"""Claims of the paper, and comparisons of one's own: what each says, what is measured for it, and the rule of its verdict.
 
 | kind | runs | effect | holds where |
 |---|---|---|---|
@@ -9,19 +9,17 @@
 | `best_value` | one a size | best claimed size − best other size, both chosen on validation | it is above zero |
 | `crossing` | a, b | epoch from which a stays above b on validation | a is below b after the first epoch and above it after the last |
 | `start` | a, b | a − b on validation after the first epoch | it has the claimed sign |
-| `overfitting` | a, b | how much further a falls than b, from the best epoch to the last, on validation | it is above zero |
+| `overfitting` | a, b | how much further a falls than b, from the best epoch to the last, on validation | it is above the margin, and b does not fall |
 
-A kind is a class: its fields are the keys of its entries in a `claims.yaml`, its `rule` gives the verdict.
-`docs/reading.md` has a table of all verdicts and when they are given. `vsepp.report.measured` reads effects off the runs.
+A kind is a class: its fields are the keys of its entries in a `claims.yaml`, `measure` reads an effect off the runs, `rule` gives the
+verdict. `vsepp.report.verdicts` has what verdicts are.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from statistics import stdev
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -29,153 +27,46 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Count, PositiveFloat
 from vsepp.evaluation import intervals
-from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import text
 from vsepp.report.entries import AveragedMetric, Protocol, ValidationMetric
-
-REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
-NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
-INCONCLUSIVE, ONE_SEED = "inconclusive", "inconclusive (one seed)"
-COLLAPSED, CHANCE = "not reproduced: collapsed", "not reproduced: like chance"
-NOT_RUN = "not run"
-FAILED = (COLLAPSED, CHANCE)
-SIGNS = {
-    REPRODUCED: "✓", SMALLER: "<", SAME: "✓", NO_DIFFERENCE: "≈", LARGER: ">",
-    INCONCLUSIVE: "?", ONE_SEED: "?", OPPOSITE: "✗", COLLAPSED: "∅", CHANCE: "∅", NOT_RUN: "–",
-}  # fmt: skip
-"""All verdicts, in the order of their counts, and the sign of each on a page."""
-AS_CLAIMED, UNTOLD, NOT_AS_CLAIMED, NO_RESULT = "as claimed", "inconclusive", "not as claimed", "no result"
-OUTCOMES = {
-    AS_CLAIMED: (REPRODUCED, SAME),
-    UNTOLD: (INCONCLUSIVE, ONE_SEED),
-    NOT_AS_CLAIMED: (SMALLER, NO_DIFFERENCE, LARGER, OPPOSITE),
-    NO_RESULT: (*FAILED, NOT_RUN),
-}
-"""The four counts that open a page → the verdicts in each; no difference is as claimed where the claim is that there is none."""
-_ROUNDED = 12**-0.5
-"""Standard deviation of an epoch by rounding to whole epochs alone."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Verdict:
-    """One claim about one metric, the measured effect, and the verdict."""
-
-    spec: Claim
-    metric: str
-    """`i2t_r1`, ..., `rsum`."""
-    word: str
-    """One of `SIGNS`; empty until it is judged."""
-    why: str
-    """Grounds of the verdict, in a few words."""
-    own: bool
-    """Whether data and encoders are the paper's."""
-    seeds: int = 0
-    value: float | None = None
-    """Our effect: points, or an epoch."""
-    images: Interval | None = None
-    over_seeds: Interval | None = None
-    paper_sd: float | None = None
-    """Standard deviation of the effect of one seed, by our seeds: how sure the paper's number may be."""
-    p: float | None = None
-    """p of the permutation test over the images, corrected after Holm for all claims of the report."""
-    mcnemar: tuple[float, ...] = ()
-    """p of the exact McNemar test per seed, for differences of caption retrieval's R@1; not corrected."""
-    ends: tuple[Interval | None, ...] = ()
-    """Of a crossing, intervals over the seeds: of the gap after the first epoch, and of the gap after the last."""
-    name: str = ""
-    """Entry of `claims.yaml`."""
-    roles: tuple[str, ...] = ()
-    """Roles of the data and the encoders of its runs."""
-
-    @property
-    def id(self) -> str:
-        """Unique in the report: `<entry of claims.yaml>/<metric>`."""
-        return f"{self.name}/{self.metric}"
-
-    @property
-    def published(self) -> float | None:
-        """The paper's effect; `None` where it prints none."""
-        return self.spec.published[self.metric]
-
-    @property
-    def judged(self) -> bool:
-        """Whether its runs were made."""
-        return self.word != NOT_RUN
-
-    @property
-    def outcome(self) -> str:
-        """One of `OUTCOMES`."""
-        if self.word == NO_DIFFERENCE and isinstance(self.spec, NoDifference):
-            return AS_CLAIMED
-        return next(outcome for outcome, words in OUTCOMES.items() if self.word in words)
-
-    @property
-    def interval(self) -> Interval | None:
-        """The wider one of both intervals."""
-        return intervals.wider(self.images, self.over_seeds) if self.images else self.over_seeds
-
-    @property
-    def ratio(self) -> float | None:
-        """Our effect over the paper's effect, of a difference."""
-        differs = isinstance(self.spec, Difference | DifferenceOfDifferences)
-        return self.value / self.published if differs and self.value is not None and self.published else None
-
-    @property
-    def bounds(self) -> list[Interval]:
-        """All intervals of the effect."""
-        return [interval for interval in (self.images, self.over_seeds) if interval]
-
-    @property
-    def sign(self) -> int:
-        """1 or -1 where the effect is told: zero lies outside all intervals, on one side, and p is below .05; else 0."""
-        signs = {interval.sign for interval in self.bounds}
-        told = len(signs) == 1 and (self.p is None or self.p < intervals.ALPHA)
-        return signs.pop() if told else 0
-
-    @property
-    def holds(self) -> str:
-        """The verdict where the claim holds."""
-        return REPRODUCED if self.own and self.spec.place else SAME
-
-    def within(self, margin: float) -> bool:
-        """Whether all intervals lie within a margin around zero."""
-        return all(interval.within(margin) for interval in self.bounds)
-
-
-def of_the_paper(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
-    """Verdicts on the paper's claims, and verdicts on comparisons of one's own."""
-    verdicts = list(verdicts)
-    return [v for v in verdicts if v.spec.place], [v for v in verdicts if not v.spec.place]
-
-
-def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
-    """How many claims got which verdict; verdicts that no claim got are left out."""
-    numbers = Counter(verdict.word for verdict in verdicts)
-    return [(word, numbers[word]) for word in SIGNS if numbers[word]]
-
-
-def rule_of(measured: Verdict) -> tuple[str, str]:
-    """The verdict on what was measured, and its grounds beside the intervals: by the rule of the claim's kind, where several
-    seeds give an interval."""
-    if measured.seeds == 1:
-        if measured.images is None:
-            return ONE_SEED, "curves need several seeds"
-        where = {1: "lies above zero", -1: "lies below zero", 0: "contains zero"}[measured.images.sign]
-        return ONE_SEED, f"the interval over the images {where}"
-    if None in (measured.ends or [measured.over_seeds]):
-        return INCONCLUSIVE, "the seeds have equal results, so they give no interval"
-    return measured.spec.rule(measured)
-
+from vsepp.report.models import Model, trouble_of
+from vsepp.report.verdicts import (
+    INCONCLUSIVE,
+    LARGER,
+    NO_DIFFERENCE,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    SMALLER,
+    Given,
+    Measured,
+    Said,
+    Verdict,
+    compare,
+    failed,
+    not_run,
+)
 
 OF_ITS_OWN = ("claim", "place", "note", "quotes", "runs", "protocol", "row")
 """Keys that a claim may have otherwise than the claim that it quotes."""
+_ROUNDED = 12**-0.5
+"""Standard deviation of an epoch by rounding to whole epochs alone."""
 
-# --- Kinds of claims -----------------------------------------------------------------------------------------
+Curves = Sequence[Sequence[float]]
+"""Seed → a metric of validation, epoch by epoch."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class _Claim:
     """What a claim of any kind says."""
+
+    in_points: ClassVar[bool] = True
+    """Whether its effect is a difference in points, not an epoch."""
+    has_ratio: ClassVar[bool] = False
+    """Whether our effect over the paper's is a number of interest."""
+    denies: ClassVar[bool] = False
+    """Whether it says that there is no difference."""
 
     claim: str
     """What the paper says, as a sentence."""
@@ -226,6 +117,9 @@ def _refuse_twice(runs: Sequence[str]) -> None:
         raise ValueError(f"runs: {twice} is compared with itself; name another run")
 
 
+# --- On the test images --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class _OnTest(_OfRuns):
     """A claim about test scores of two or more runs."""
@@ -237,10 +131,25 @@ class _OnTest(_OfRuns):
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points; null if the paper prints no number."""
 
+    def measure(self, metric: str, given: Given) -> Measured:
+        """The effect on the test images."""
+        compared = compare(self.runs, self.protocol, given.models)
+        if isinstance(compared, Measured):
+            return compared
+        of, over = self.sides(*compared.values(self.runs, self.protocol, metric), metric=metric, given=given)
+        return _difference(metric, of, over, given.tests, compared.notes, alone=len(self.runs) == 2)
+
+    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """What is measured: how far the first of two lies above the second, from each run's values, `(seeds, n_images)`."""
+        of, over = values
+        return of, over
+
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Difference(_OnTest):
     """One run lies above another, or above a number that others published."""
+
+    has_ratio: ClassVar[bool] = True
 
     kind: Literal["difference"]
     sign: Literal[1, -1] = 1
@@ -260,14 +169,27 @@ class Difference(_OnTest):
         """Not beside a published row."""
         return not self.row
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def measure(self, metric: str, given: Given) -> Measured:
+        """The effect, of a published number where data and encoders are the paper's."""
+        if self.row and not given.report.is_own(self.runs):
+            return not_run(["the published number belongs to the paper's own data and encoders"])
+        return super().measure(metric, given)
+
+    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """Both runs, or the run and the published number, which has no interval of its own."""
+        of, *over = values
+        return of, over[0] if over else np.full_like(of, float(given.published["", self.row or ""][metric]))
+
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        return _by_sign(measured, self.margin, self.sign, self.at_most)
+        return _by_sign(verdict, self.margin, self.sign, self.at_most)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class DifferenceOfDifferences(_OnTest):
     """A gap between two runs is wider than the gap between two others."""
+
+    has_ratio: ClassVar[bool] = True
 
     kind: Literal["difference_of_differences"]
     sign: Literal[1, -1] = 1
@@ -278,14 +200,21 @@ class DifferenceOfDifferences(_OnTest):
         """How many runs it lists."""
         return 4
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+        """(a − b) − (c − d) is a + d less b + c."""
+        a, b, c, d = values
+        return a + d, b + c
+
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        return _by_sign(measured, self.margin, self.sign)
+        return _by_sign(verdict, self.margin, self.sign)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class NoDifference(_OnTest):
     """There is no gap between two runs."""
+
+    denies: ClassVar[bool] = True
 
     kind: Literal["no_difference"]
 
@@ -294,12 +223,13 @@ class NoDifference(_OnTest):
         """Always."""
         return True
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        if measured.within(self.margin):
-            word = REPRODUCED if measured.holds == REPRODUCED else NO_DIFFERENCE
+        effect = _effect_of(verdict)
+        if effect.within(self.margin):
+            word = REPRODUCED if verdict.holds == REPRODUCED else NO_DIFFERENCE
             return word, f"within ±{self.margin:g}"
-        if measured.sign:
+        if effect.sign:
             return OPPOSITE, "there is a difference"
         return INCONCLUSIVE, f"not within ±{self.margin:g}"
 
@@ -337,9 +267,57 @@ class BestValue(_Claim):
         """Whether a size is among those of which one is claimed to be the best."""
         return self.best[0] <= size <= self.best[1]
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def measure(self, metric: str, given: Given) -> Measured:
+        """The best of the claimed sizes less the best of the others, chosen on validation; runs of all other sizes must be there."""
+        there = {size: run for size, run in sorted(self.runs.items()) if run in given.models}
+        missing = [run for size, run in sorted(self.runs.items()) if size not in there]
+        if rivals := [
+            run for size, run in sorted(self.runs.items()) if run in missing and not self.claims(size)
+        ]:
+            return not_run(rivals)
+        # A size without a sound training is no rival, and is named.
+        bad = [run for run in there.values() if trouble_of(given.models[run], self.protocol)]
+        sound = [size for size, run in there.items() if run not in bad]
+        if len({self.claims(size) for size in sound}) < 2:
+            return failed(bad, given.models, self.protocol) if bad else not_run(missing)
+        compared = compare((there[size] for size in sound), self.protocol, given.models)
+        if isinstance(compared, Measured):
+            return compared
+
+        def level(size: int) -> float:
+            return float(np.mean([_validated(model, metric) for model in compared.models[there[size]]]))
+
+        best = max((size for size in sound if self.claims(size)), key=level)
+        rival = max((size for size in sound if not self.claims(size)), key=level)
+        low, high = self.best
+        note = f"best on validation of {low} to {high}: {best}; of the others: {rival}"
+        if left_out := [size for size in sorted(self.runs) if size not in sound]:
+            note += f"; left out: {text.listing(left_out)}"
+        of, over = compared.values((there[best], there[rival]), self.protocol, metric)
+        return _difference(metric, of, over, given.tests, [note, *compared.notes])
+
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        return _by_sign(measured, self.margin)
+        return _by_sign(verdict, self.margin)
+
+
+def _difference(
+    metric: str, of: np.ndarray, over: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
+) -> Measured:
+    """How far one side lies above another, `(seeds, n_images)` each; `alone`: whether each is one run."""
+    effect, mcnemar = intervals.effect(list(over), list(of), tests), list[float]()
+    if alone and metric == "i2t_r1":
+        mcnemar = [intervals.mcnemar(*seed) for seed in zip(over, of, strict=True)]
+    return Measured(effect, len(of), notes, mcnemar=tuple(mcnemar))
+
+
+def _validated(model: Model, metric: str) -> float:
+    """A metric on validation of the snapshot that is evaluated, from the epoch with the highest rsum."""
+    rsum = model.history("rsum")
+    return model.history(metric)[max(rsum, key=rsum.__getitem__)]
+
+
+# --- On curves of validation ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -356,41 +334,62 @@ class _OnCurves(_OfRuns):
         """None: validation has none."""
         return None
 
+    def measure(self, metric: str, given: Given) -> Measured:
+        """What `of_curves` finds, where the curves are long enough."""
+        compared = compare(self.runs, None, given.models)
+        if isinstance(compared, Measured):
+            return compared
+        first, second = (
+            [list(model.history(metric).values()) for model in compared.models[run]] for run in self.runs
+        )
+        shortest = min(map(len, [*first, *second]))
+        if shortest < self.epochs:
+            return not_run([f"runs of {self.epochs} epochs (these have {shortest})"])
+        measured = self.of_curves(first, second)
+        return replace(measured, seeds=len(first), notes=[*measured.notes, *compared.notes])
+
+    def of_curves(self, first: Curves, second: Curves) -> Measured:
+        """The effect, with words for it."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Crossing(_OnCurves):
     """A run falls behind first and is ahead at last."""
 
+    in_points: ClassVar[bool] = False
+
     kind: Literal["crossing"]
 
-    def measure(self, first: Curves, second: Curves) -> tuple[str, dict[str, Any]]:
-        """Where the first passes the second, in words and as fields of a verdict."""
+    def of_curves(self, first: Curves, second: Curves) -> Measured:
+        """Where the first passes the second; and the gap after the first epoch, and after the last."""
         gaps = _gaps(first, second)
         epochs = [_passes(gap) for gap in gaps]
         note = ", ".join(f"passes in epoch {epoch}" if epoch else "never passes" for epoch in epochs)
-        ends = (intervals.seed_interval(gaps[:, 0]), intervals.seed_interval(gaps[:, -1]))
-        if None in epochs:
-            return note, {"ends": ends}
-        passed = np.array(epochs, float)
+        ends = intervals.seed_interval(gaps[:, 0]), intervals.seed_interval(gaps[:, -1])
+        passed = tuple(float(epoch) for epoch in epochs if epoch)
+        if len(passed) < len(epochs):
+            return Measured(notes=[note], beside=ends)
         over_seeds = intervals.seed_interval(passed, least_sd=_ROUNDED)
-        return note, {"value": float(np.mean(passed)), "over_seeds": over_seeds, "ends": ends}
+        effect = Effect(float(np.mean(passed)), passed, seeds=over_seeds)
+        return Measured(effect, notes=[note], beside=ends)
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        first, last = (interval.sign for interval in measured.ends if interval)
-        if first > 0:
+        start, end = (interval.sign for interval in verdict.measured.beside if interval)
+        if start > 0:
             return OPPOSITE, "ahead from the first epoch on"
-        if last < 0:
+        if end < 0:
             return OPPOSITE, "behind after the last epoch"
         if zero := [
-            f"after the {when} epoch" for when, sign in (("first", first), ("last", last)) if not sign
+            f"after the {when} epoch" for when, sign in (("first", start), ("last", end)) if not sign
         ]:
             return INCONCLUSIVE, f"the interval over the seeds contains zero {' and '.join(zero)}"
-        epochs, published = measured.over_seeds, measured.published
+        published, epochs = verdict.published, verdict.effect.seeds if verdict.effect else None
         if epochs is None:
             return INCONCLUSIVE, "some seed never passes"
         if published is None or epochs.low <= published <= epochs.high:
-            return measured.holds, ""
+            return verdict.holds, ""
         return SAME, f"in another epoch than {published:g}"
 
 
@@ -402,82 +401,105 @@ class Start(_OnCurves):
     sign: Literal[1, -1] = 1
     """Sign of the effect that the paper claims."""
 
-    def measure(self, first: Curves, second: Curves) -> tuple[str, dict[str, Any]]:
-        """How far the first starts ahead, in words and as fields of a verdict."""
-        return "after the first epoch", _over_seeds(_gaps(first, second)[:, 0])
+    def of_curves(self, first: Curves, second: Curves) -> Measured:
+        """How far the first starts ahead."""
+        return Measured(_over_seeds(_gaps(first, second)[:, 0]), notes=["after the first epoch"])
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        return _by_sign_over_seeds(measured, self.sign)
+        effect = _effect_of(verdict)
+        if not effect.sign:
+            return INCONCLUSIVE, effect.why
+        return (verdict.holds if effect.sign == self.sign else OPPOSITE), ""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Overfitting(_OnCurves):
-    """A run falls further from its best epoch to the last than another."""
+    """A run falls from its best epoch to the last, and another does not."""
 
     kind: Literal["overfitting"]
+    margin: PositiveFloat = 1.0
+    """Points within which a run does not fall."""
 
-    def measure(self, first: Curves, second: Curves) -> tuple[str, dict[str, Any]]:
-        """How much further the first falls, in words and as fields of a verdict."""
-        falls = np.array([[max(curve) - curve[-1] for curve in curves] for curves in (first, second)])
-        means = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(self.runs, falls, strict=True)]
+    def of_curves(self, first: Curves, second: Curves) -> Measured:
+        """How much further the first falls; and how far the second falls."""
+        falls, others = (np.array([max(curve) - curve[-1] for curve in curves]) for curves in (first, second))
+        means = [
+            f"{run} falls by {np.mean(fall):.1f}"
+            for run, fall in zip(self.runs, (falls, others), strict=True)
+        ]
         note = f"from its best epoch to the last {', '.join(means)} points on average"
-        return note, _over_seeds(falls[0] - falls[1])
+        mean = float(np.mean(others))
+        # A run that ends with its best epoch on all seeds falls by nothing, for certain.
+        fall = Interval(mean, mean) if len(set(others)) == 1 else intervals.seed_interval(others)
+        return Measured(_over_seeds(falls - others), notes=[note], beside=(fall,))
 
-    def rule(self, measured: Verdict) -> tuple[str, str]:
+    def rule(self, verdict: Verdict) -> Said:
         """Verdict and grounds."""
-        return _by_sign_over_seeds(measured)
+        effect, (other,), margin = _effect_of(verdict), verdict.measured.beside, f"{self.margin:g}"
+        assert effect.seeds and other, "several seeds were compared"
+        if effect.sign < 0:
+            return OPPOSITE, ""
+        if other.low > self.margin:
+            return OPPOSITE, f"{self.runs[1]} falls by more than {margin}, too"
+        if effect.within(self.margin):
+            return NO_DIFFERENCE, f"within ±{margin}"
+        if not effect.sign:
+            return INCONCLUSIVE, effect.why
+        if effect.seeds.low <= self.margin:
+            return INCONCLUSIVE, f"may be within ±{margin}"
+        if other.high >= self.margin:
+            return INCONCLUSIVE, f"{self.runs[1]} may fall by more than {margin}"
+        return verdict.holds, ""
 
 
-Curves = Sequence[Sequence[float]]
-"""Seed → a metric of validation, epoch by epoch."""
 Claim = Difference | DifferenceOfDifferences | NoDifference | BestValue | Crossing | Start | Overfitting
 """An entry of a `claims.yaml`."""
 
 
-# --- What rules share ----------------------------------------------------------------------------------------
+# --- What kinds share ----------------------------------------------------------------------------------------
 
 
-def _by_sign(
-    measured: Verdict, margin: float, sign: int = 1, at_most: float | None = None
-) -> tuple[str, str]:
+def _effect_of(verdict: Verdict) -> Effect:
+    """The effect of a claim that is judged, which there is for all kinds but a crossing."""
+    assert verdict.effect
+    return verdict.effect
+
+
+def _by_sign(verdict: Verdict, margin: float, sign: int = 1, at_most: float | None = None) -> Said:
     """Whether a difference has the claimed sign, and the claimed size."""
-    if measured.sign == sign:
-        return _by_size(measured, sign, at_most)
-    if measured.sign:
+    effect = _effect_of(verdict)
+    if effect.sign == sign:
+        return _by_size(verdict, sign, at_most)
+    if effect.sign:
         return OPPOSITE, ""
-    signs = [interval.sign for interval in measured.bounds]
     # A published effect within the margin is not refuted by a measured effect within the margin.
-    small = measured.published is not None and abs(measured.published) <= margin
-    if measured.within(margin) and not small and not any(signs):
+    small = verdict.published is not None and abs(verdict.published) <= margin
+    if effect.within(margin) and not small and not any(bound.sign for bound in effect.bounds):
         return NO_DIFFERENCE, f"within ±{margin:g}"
-    if not signs[0]:
-        return INCONCLUSIVE, "the interval over the images contains zero"
-    if signs[0] != signs[-1]:
-        return INCONCLUSIVE, "the interval over the seeds contains zero"
-    return INCONCLUSIVE, f"p {measured.p:.2f} after Holm"
+    return INCONCLUSIVE, effect.why
 
 
-def _by_size(measured: Verdict, sign: int, at_most: float | None) -> tuple[str, str]:
+def _by_size(verdict: Verdict, sign: int, at_most: float | None) -> Said:
     """Whether a difference that has the claimed sign is of the claimed size."""
-    ends = [sorted((sign * bound.low, sign * bound.high)) for bound in measured.bounds]
+    effect, published = _effect_of(verdict), verdict.published
+    ends = [sorted((sign * bound.low, sign * bound.high)) for bound in effect.bounds]
     nearest, farthest = min(low for low, _ in ends), max(high for _, high in ends)
     if at_most is not None:
         if nearest > at_most:
             return LARGER, f"above {at_most:g}"
         if farthest <= at_most:
-            return measured.holds, f"at most {at_most:g}"
+            return verdict.holds, f"at most {at_most:g}"
         return INCONCLUSIVE, f"may be above {at_most:g}"
-    published = measured.published
-    if measured.own and published is not None and farthest < sign * published:
-        return SMALLER, f"{text.signed(measured.value)} for {text.signed(published)}"
-    return measured.holds, ""
+    if verdict.own and published is not None and farthest < sign * published:
+        return SMALLER, f"{text.signed(effect.value)} for {text.signed(published)}"
+    return verdict.holds, ""
 
 
-def _by_sign_over_seeds(measured: Verdict, sign: int = 1) -> tuple[str, str]:
-    if not measured.sign:
-        return INCONCLUSIVE, "the interval over the seeds contains zero"
-    return (measured.holds if measured.sign == sign else OPPOSITE), ""
+def _over_seeds(by_seed: np.ndarray) -> Effect:
+    """A difference of curves, which no test images are behind."""
+    values = tuple(map(float, by_seed))
+    return Effect(float(np.mean(by_seed)), values, seeds=intervals.seed_interval(by_seed))
 
 
 def _gaps(first: Curves, second: Curves) -> np.ndarray:
@@ -491,11 +513,3 @@ def _passes(gap: np.ndarray) -> int | None:
     below = np.flatnonzero(gap <= 0)
     last = int(below[-1]) + 1 if len(below) else 0
     return last + 1 if last < len(gap) else None
-
-
-def _over_seeds(values: np.ndarray) -> dict[str, Any]:
-    return {
-        "value": float(np.mean(values)),
-        "over_seeds": intervals.seed_interval(values),
-        "paper_sd": stdev(values) or None if len(values) > 1 else None,
-    }

@@ -307,6 +307,10 @@ class ReportSpec:
         known = [self.runs[run] for run in runs if run in self.runs]
         return tuple(dict.fromkeys(values[key] for key in ("dataset", "encoder") for values in known))
 
+    def is_own(self, runs: Iterable[str]) -> bool:
+        """Whether data and encoders of runs are the paper's."""
+        return not (self.context.data_note or self.context.swaps(self.roles(runs)))
+
     def encoders(self, runs: Iterable[str]) -> tuple[str, ...]:
         """Roles of the encoders of runs."""
         return tuple(dict.fromkeys(self.runs[run]["encoder"] for run in runs if run in self.runs))

@@ -21,11 +21,9 @@ from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
 from vsepp.report import TEMPLATES, cells, text
 from vsepp.report.cells import Plot, ledgers
-from vsepp.report.claims import OUTCOMES, Verdict, counts, of_the_paper
 from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.expected import counted, read_expected, states_of
 from vsepp.report.figures.differences import write_gaps
-from vsepp.report.measured import judge
 from vsepp.report.models import (
     MadeBy,
     Model,
@@ -42,6 +40,7 @@ from vsepp.report.published import read_published
 from vsepp.report.records import read_models
 from vsepp.report.run_page import run_page
 from vsepp.report.tables import Table, build_table, flat_rows
+from vsepp.report.verdicts import OUTCOMES, Verdict, counts, judge, of_the_paper
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -250,7 +249,7 @@ def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
         if not context.data_note:  # else the page says it above
             where += ", not on the paper’s data and encoders"
     said = f"Tested on {where}: {len(judged)} of {text.plural(len(claims), 'claim')}, each about one metric."
-    return said + " One seed settles nothing." * (max(verdict.seeds for verdict in judged) == 1)
+    return said + " One seed settles nothing." * (max(verdict.measured.seeds for verdict in judged) == 1)
 
 
 def compared(comparisons: Sequence[Verdict]) -> str:
@@ -389,7 +388,8 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
     """Write one row a claim and metric, unrounded."""
     rows = []
     for verdict in verdicts:
-        claim, images, seeds = verdict.spec, verdict.images, verdict.over_seeds
+        claim, ours, measured = verdict.spec, verdict.effect, verdict.measured
+        images, seeds = (ours.images, ours.seeds) if ours else (None, None)
         rows.append(
             {
                 "claim": verdict.id,
@@ -400,15 +400,15 @@ def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
                 "of_the_paper": int(bool(claim.place)),
                 "paper": verdict.published,
                 "paper_sd": verdict.paper_sd,
-                "ours": verdict.value,
+                "ours": ours and ours.value,
                 "images_low": images and images.low,
                 "images_high": images and images.high,
                 "seeds_low": seeds and seeds.low,
                 "seeds_high": seeds and seeds.high,
                 "ratio": verdict.ratio,
-                "p_holm": verdict.p,
-                "mcnemar": " ".join(map(str, verdict.mcnemar)),
-                "n_seeds": verdict.seeds,
+                "p_holm": ours and ours.p,
+                "mcnemar": " ".join(map(str, measured.mcnemar)),
+                "n_seeds": measured.seeds,
                 "verdict": verdict.word,
                 "why": verdict.why,
             }

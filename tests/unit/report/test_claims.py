@@ -12,9 +12,9 @@ from reported import ranks_of
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.ranks import chance_rsum
-from vsepp.report import measured
-from vsepp.report.claims import NO_DIFFERENCE, OUTCOMES, SIGNS, Claim, Verdict, counts, of_the_paper
-from vsepp.report.entries import ReportSpec
+from vsepp.report import verdicts
+from vsepp.report.entries import Claim, ReportSpec
+from vsepp.report.verdicts import NO_DIFFERENCE, OUTCOMES, SIGNS, Measured, Verdict, counts, of_the_paper
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 PROTOCOL = "5x1K"
@@ -34,7 +34,7 @@ def judge(claims, context, records, published=None):
         run: dict(zip(("dataset", "encoder"), ROLES, strict=True)) for claim in claims for run in claim.named
     }
     named = [(f"claim{place}", claim) for place, claim in enumerate(claims)]
-    return measured.judge(named, ReportSpec(context, runs=runs), records, published or {})
+    return verdicts.judge(named, ReportSpec(context, runs=runs), records, published or {})
 
 
 def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):
@@ -369,7 +369,11 @@ def test_a_crossing(models, own_data, first, second, word, value):
 @pytest.mark.parametrize(
     ("spec", "first", "second", "word", "value"),
     [
-        (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 18), (20, 18.1)), "reproduced", 8.05 - 1.95),
+        (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 20), (20, 19.9)), "reproduced", 8.05 - 0.05),
+        (claim("overfitting"), ((60, 20), (60, 20.1)), ((50, 20), (50, 20)), "opposite", 39.95 - 30),
+        (claim("overfitting"), ((20, 19.8), (20, 19.79)), ((20, 20), (20, 20)), "no difference", 0.205),
+        (claim("overfitting"), ((20, 18.8), (20, 18.7)), ((20, 20), (20, 20)), "inconclusive", 1.25),
+        (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 18.9), (20, 19.2)), "inconclusive", 8.05 - 0.95),
         (claim("overfitting"), ((20, 19.5), (20, 19.4)), ((20, 18), (20, 18.1)), "opposite", 0.55 - 1.95),
         (START, ((5, 30), (5.5, 30)), ((10, 20), (10, 20)), "reproduced", 6 * -4.75),
         (START, ((15, 30), (15.5, 30)), ((10, 20), (10, 20)), "opposite", 6 * 5.25),
@@ -405,8 +409,8 @@ def test_curves_of_one_seed_show_nothing(models, own_data):
 @pytest.mark.parametrize(
     ("run", "word", "why"),
     [
-        ({"ranks": ranks(60), "collapsed": True}, "collapsed", "a collapsed"),
-        ({"ranks": ranks(1, 1)}, "like chance", "a ranks like chance"),
+        ({"ranks": ranks(60), "collapsed": True}, "collapsed", "a collapsed (seeds 0 and 1)"),
+        ({"ranks": ranks(1, 1)}, "like chance", "a ranks like chance (seeds 0 and 1)"),
     ],
 )
 def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduced(
@@ -423,7 +427,8 @@ def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduce
 def test_every_verdict_has_an_outcome_and_no_difference_is_as_claimed_where_the_claim_is_so():
     assert sorted(word for words in OUTCOMES.values() for word in words) == sorted(SIGNS)
     found = [
-        Verdict(claim(kind), "i2t_r1", NO_DIFFERENCE, "", True) for kind in ("difference", "no_difference")
+        Verdict(claim(kind), "i2t_r1", True, Measured(), word=NO_DIFFERENCE)
+        for kind in ("difference", "no_difference")
     ]
     assert [verdict.outcome for verdict in found] == ["not as claimed", "as claimed"]
 

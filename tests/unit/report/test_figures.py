@@ -20,13 +20,12 @@ from vsepp.base.errors import VseppError
 from vsepp.base.manifest import artefact_digest
 from vsepp.base.spec import Component
 from vsepp.evaluation.evaluate import save
-from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.evaluation.rerank import best_items
 from vsepp.evaluation.scores import BestLists
 from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.report.answers import Answers
-from vsepp.report.claims import CHANCE, NOT_RUN, SAME, Claim, Verdict
-from vsepp.report.entries import Feed, Figure, FigureDataSpec, ReportSpec
+from vsepp.report.entries import Claim, Feed, Figure, FigureDataSpec, ReportSpec
 from vsepp.report.figures.combinations import Figure as Combinations
 from vsepp.report.figures.constellations import Figure as Constellations
 from vsepp.report.figures.curves import Figure as Curves
@@ -36,6 +35,7 @@ from vsepp.report.figures.examples import Figure as Examples
 from vsepp.report.figures.negative_set import Figure as NegativeSet
 from vsepp.report.figures.weights import Figure as Weights
 from vsepp.report.plots import write_figure
+from vsepp.report.verdicts import CHANCE, NOT_RUN, SAME, Measured, Verdict
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
@@ -174,7 +174,7 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
 def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, published, draw):
     add_sizes(models)
     fed = {"3.11": Feed("neg512", "1K"), "3.9": Feed("vse0", "1K"), "3.8": Feed("neg8", "5K")}
-    runs = {"neg512": {"encoder": "vgg"}}
+    runs = {"neg512": {"dataset": "flickr", "encoder": "vgg"}}
     theirs = draw("figure2b", NEGATIVE_SET, own_data, published, feeds=fed, runs=runs)
     ours = draw("figure2b", NEGATIVE_SET, published=published, feeds=fed, runs=runs)
     assert "The paper prints 38.6 for size 512; 31.6 for VSE0." in theirs.alt
@@ -363,8 +363,10 @@ def verdict(
     keys = {"claim": claim, "place": "Table 1", "kind": kind, "runs": runs, "published": {metric: 5.9}}
     keys |= {"protocol": "1K"} if kind != "crossing" else {}
     spec = TypeAdapter(Claim).validate_python(keys)
-    images = Interval(value - 1, value + 1) if value is not None else None
-    return Verdict(spec, metric, word, more.pop("why", ""), False, 1, value, images, roles=("coco",), **more)
+    effect = None
+    if value is not None:
+        effect = Effect(value, (value,), Interval(value - 1, value + 1))
+    return Verdict(spec, metric, False, Measured(effect, 1), roles=("coco",), word=word, **more)
 
 
 @pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)

@@ -17,17 +17,7 @@ from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
-from vsepp.report.claims import (
-    COLLAPSED,
-    LARGER,
-    NOT_RUN,
-    ONE_SEED,
-    OPPOSITE,
-    REPRODUCED,
-    SAME,
-    Difference,
-    Verdict,
-)
+from vsepp.report.claims import Difference
 from vsepp.report.entries import Group, ReportSpec, Row
 from vsepp.report.pages import (
     TEMPLATES,
@@ -39,6 +29,17 @@ from vsepp.report.pages import (
     troubles,
     write_entry,
     write_report,
+)
+from vsepp.report.verdicts import (
+    COLLAPSED,
+    LARGER,
+    NOT_RUN,
+    ONE_SEED,
+    OPPOSITE,
+    REPRODUCED,
+    SAME,
+    Measured,
+    Verdict,
 )
 
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
@@ -430,7 +431,7 @@ def verdicts(*words, own=False, seeds=3, place="Table 1"):
     claim = Difference(
         claim="A gains over B.", place=place, kind="difference", runs=("a", "b"), protocol="1K", published={"i2t_r1": None}
     )  # fmt: skip
-    made = partial(Verdict, claim, "i2t_r1", why="", own=own, seeds=seeds, roles=("coco", "vgg"))
+    made = partial(Verdict, claim, "i2t_r1", own, Measured(seeds=seeds), roles=("coco", "vgg"))
     return [made(word=word, name=str(place)) for place, word in enumerate(words)]
 
 

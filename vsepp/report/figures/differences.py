@@ -17,11 +17,11 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT
 from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
-from vsepp.report.claims import FAILED, NOT_RUN, Difference, Verdict
+from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
 from vsepp.report.figures import FigureOfScores
-from vsepp.report.measured import judge
 from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said, metric_text
+from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,7 +140,7 @@ def draw_gaps(
         Pair of runs → name of its row, instead of the claim's sentence.
     """
     names = names or {}
-    rows, several = _rows(gaps, context, names), any(gap.seeds > 1 for gap in gaps)
+    rows, several = _rows(gaps, context, names), any(gap.measured.seeds > 1 for gap in gaps)
     reach = _reach_of_each(metrics, gaps)
     heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
     places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
@@ -196,7 +196,8 @@ def _reach(gaps: Sequence[Verdict]) -> float:
     """How far from zero is shown: as far as the paper's gaps and our intervals reach, but at most twice the paper's largest gap
     or, where the paper prints none, twice the median reach of our intervals."""
     printed = [abs(gap.published) for gap in gaps if gap.published is not None]
-    ours = [max(abs(gap.images.low), abs(gap.images.high)) for gap in gaps if gap.images]
+    images = [gap.effect.images for gap in gaps if gap.effect and gap.effect.images]
+    ours = [max(abs(interval.low), abs(interval.high)) for interval in images]
     widest = max([*printed, *ours], default=1.0)
     return min(widest, 2 * (max(printed) if printed else median(ours or [widest])))
 
@@ -211,11 +212,11 @@ def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float]
         axis.axhline(place, color=MUTED, linewidth=0.3, alpha=0.5, zorder=0)
         if gap.published is not None:
             axis.plot(gap.published, place, **_PAPERS, markerfacecolor="none", zorder=5)
-        if gap.value is not None:
-            plots.interval_marks(axis, place, gap.value, gap.images, gap.over_seeds, reach=reach)
+        if ours := gap.effect:
+            plots.interval_marks(axis, place, ours.value, ours.images, ours.seeds, reach=reach)
         axis.text(
             1.02, place, _number(gap), transform=axis.get_yaxis_transform(), va="center", fontsize=5.8,
-            color=MUTED if gap.value is None else INK,
+            color=INK if ours else MUTED,
         )  # fmt: skip
     axis.set_title(metric_text(metric), loc="left")
     axis.set_xlabel("points")
@@ -225,9 +226,9 @@ def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float]
 
 
 def _number(gap: Verdict) -> str:
-    if gap.value is None:
+    if gap.effect is None:
         return gap.word.removeprefix("not reproduced: ")
-    return f"{text.signed(gap.value)} {text.interval(gap.interval)}"
+    return f"{text.signed(gap.effect.value)} {text.interval(gap.effect.interval)}"
 
 
 def _legend(canvas: Canvas, several: bool) -> None:
@@ -244,11 +245,11 @@ def _legend(canvas: Canvas, several: bool) -> None:
 
 def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Said:
     said = Said()
-    if any(gap.interval for gap in gaps):
+    drawn = [(gap.effect, reach[gap.metric]) for gap in gaps if gap.effect]
+    if drawn:
         wide = "the wider of both" if several else "over the test images; one seed"
         said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
-    ends = [(gap.metric, end) for gap in gaps for bound in gap.bounds for end in (bound.low, bound.high)]
-    if any(abs(end) > reach[metric] for metric, end in ends):
+    if any(max(-bound.low, bound.high) > far for effect, far in drawn for bound in effect.bounds):
         said.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):

@@ -115,9 +115,7 @@ class Figure(FigureOfScores):
 
     def _draw_published(self, axis: Axes, metric: str, material: Material) -> list[str]:
         """Mark the paper's values where data and encoders are the paper's: levels of other data are no reference."""
-        if material.context.data_note or material.context.swaps(
-            [self.dataset, *material.report.encoders(self.named)]
-        ):
+        if not material.report.is_own(self.named):
             return []
         printed = list[str]()
         feeds = material.report.feeds.items()
