@@ -61,6 +61,11 @@ def add_curves(models, **curves):
             models.add(run, seed=seed, history=curve, ranks=ranks(40))
 
 
+def value_of(verdict):
+    """Of its effect, where there is one."""
+    return verdict.effect and verdict.effect.value
+
+
 @pytest.fixture
 def verdict(models, context):
     """Judge one claim: `levels` has R@1 of caption retrieval of each run, seed by seed."""
@@ -92,12 +97,12 @@ START = claim("start", metric="rsum", sign=-1)
 def test_a_difference_on_the_papers_own_data(verdict, own_data, levels, word, why):
     found = verdict(claim(published=5.0), levels, own_data)
     assert (found.word, found.why, found.own) == (word, why, True)
-    assert found.value == pytest.approx(np.mean(levels["a"]) - np.mean(levels["b"]), abs=0.1)
-    assert found.ratio == pytest.approx(found.value / 5)
-    assert found.seeds == len(levels["a"]) == len(found.mcnemar)
-    assert (found.over_seeds is None) is (found.seeds == 1)
-    if found.seeds == 1:
-        assert found.p < 0.05, "over the images alone it would be told"
+    assert found.effect.value == pytest.approx(np.mean(levels["a"]) - np.mean(levels["b"]), abs=0.1)
+    assert found.ratio == pytest.approx(found.effect.value / 5)
+    assert found.measured.seeds == len(levels["a"]) == len(found.measured.mcnemar)
+    assert (found.effect.seeds is None) is (found.measured.seeds == 1)
+    if found.measured.seeds == 1:
+        assert found.effect.p < 0.05, "over the images alone it would be told"
 
 
 def test_a_claim_may_be_about_any_metric_that_is_a_mean_over_the_queries(models, own_data):
@@ -105,7 +110,7 @@ def test_a_claim_may_be_about_any_metric_that_is_a_mean_over_the_queries(models,
     models.add("b", protocol=PROTOCOL, ranks=ranks(50, 30))
     (found,) = judge([claim(metric="t2i_mapr")], own_data, models.records)
     # One image each: found first it counts 1, else it lies beyond the first place and counts nothing.
-    assert found.value == pytest.approx(10)
+    assert found.effect.value == pytest.approx(10)
 
 
 def test_the_papers_number_has_the_spread_of_one_seed(verdict, own_data):
@@ -127,7 +132,7 @@ def test_an_effect_below_the_margin_is_not_refuted_by_one_of_its_own_size(verdic
 def test_no_difference_needs_zero_in_both_intervals(verdict, own_data):
     """The seeds agree that there is one, of .4 points; the images do not tell."""
     found = verdict(claim(published=5.0), {"a": (40.4, 40.6, 40.4), "b": (40, 40.2, 40.2)}, own_data)
-    assert found.over_seeds.low > 0 and found.images.within(1)
+    assert found.effect.seeds.low > 0 and found.effect.images.within(1)
     assert found.word == "inconclusive"
 
 
@@ -167,12 +172,12 @@ def test_a_noisy_difference_is_inconclusive(models, own_data):
         models.add("b", seed=seed, ranks=ranks(40, lot=1))
     (found,) = judge([claim()], own_data, models.records)
     assert (found.word, found.why) == ("inconclusive", "the interval over the images contains zero")
-    assert found.images.low < 0 < found.images.high
+    assert found.effect.images.low < 0 < found.effect.images.high
 
 
 def test_seeds_that_agree_to_the_last_digit_tell_no_interval(verdict, own_data):
     found = verdict(claim(published=5.0), {"a": (50, 50, 50), "b": (40, 40, 40)}, own_data)
-    assert (found.word, found.over_seeds, found.paper_sd) == ("inconclusive", None, None)
+    assert (found.word, found.effect.seeds, found.paper_sd) == ("inconclusive", None, None)
     assert "the seeds have equal results" in found.why
 
 
@@ -209,17 +214,17 @@ def test_a_difference_of_differences(verdict, own_data):
     found = verdict(spec, levels, own_data)
     assert found.word == "reproduced"
     by_seed = [a - b - (c - d) for a, b, c, d in zip(*levels.values(), strict=True)]
-    assert found.value == pytest.approx(np.mean(by_seed))
-    assert found.ratio == pytest.approx(found.value / 8)
-    assert found.mcnemar == (), "which is of two models"
+    assert found.effect.value == pytest.approx(np.mean(by_seed))
+    assert found.ratio == pytest.approx(found.effect.value / 8)
+    assert found.measured.mcnemar == (), "which is of two models"
 
 
 @pytest.mark.parametrize(("against", "word"), [(30.0, "reproduced"), (40.0, "smaller"), (60.0, "opposite")])
 def test_a_run_beside_a_number_that_others_published(verdict, own_data, against, word):
     spec, theirs = claim(runs=("a",), published=20.0, row="1.1"), {("", "1.1"): {"i2t_r1": str(against)}}
     found = verdict(spec, {"a": (50, 50.4, 50.2)}, own_data, theirs)
-    assert (found.word, found.value) == (word, pytest.approx(50.2 - against))
-    assert found.images.low < found.value < found.images.high
+    assert (found.word, found.effect.value) == (word, pytest.approx(50.2 - against))
+    assert found.effect.images.low < found.effect.value < found.effect.images.high
 
 
 def test_on_other_data_no_run_is_held_against_a_published_number(verdict, context):
@@ -233,9 +238,9 @@ def test_only_seeds_that_all_runs_have_are_compared(models, own_data):
         for seed in seeds:
             models.add(run, seed=seed, ranks=ranks(level, lot=seed))
     (found,) = judge([claim()], own_data, models.records)
-    assert found.seeds == 2
+    assert found.measured.seeds == 2
     (alone,) = judge([claim(runs=("a", "c"))], own_data, models.records)
-    assert (alone.word, alone.why, alone.value) == ("not run", "not run: c", None)
+    assert (alone.word, alone.why, alone.effect) == ("not run", "not run: c", None)
 
 
 def test_runs_without_a_common_seed_are_not_compared(models, own_data):
@@ -268,8 +273,8 @@ def test_a_seed_whose_runs_were_made_from_different_features_is_left_out_or_said
         models.add("a", seed=seed, ranks=ranks(50 + 0.2 * seed, lot=seed), made_from="here")
         models.add("b", seed=seed, ranks=ranks(40, lot=seed), made_from=made)
     (found,) = judge([claim(published=5.0)], own_data, models.records)
-    assert found.seeds == seeds and found.why.split("; ")[0] == note
-    assert found.value == pytest.approx(10.3 if "left out" in note else 10.1)
+    assert found.measured.seeds == seeds and found.why.split("; ")[0] == note
+    assert found.effect.value == pytest.approx(10.3 if "left out" in note else 10.1)
 
 
 def test_a_difference_of_training_machines_is_said(models, own_data):
@@ -309,7 +314,7 @@ def test_the_best_value_is_chosen_on_validation(models, own_data):
     sizes(models, {"a": 42, "b": 55, "c": 50, "d": 40}, {"a": 20, "b": 30, "c": 50, "d": 40})
     (found,) = judge([claim("best_value", **SIZES)], own_data, models.records)
     assert found.why.startswith("best on validation of 64 to 256: 128; of the others: 512")
-    assert found.value == pytest.approx(10.1)
+    assert found.effect.value == pytest.approx(10.1)
 
 
 def test_a_size_that_ranks_like_chance_is_left_out_of_the_best_value(models, own_data):
@@ -361,9 +366,9 @@ def test_a_crossing(models, own_data, first, second, word, value):
     add_curves(models, a=first, b=second)
     published = 20 if "20" in why else 3
     (found,) = judge([claim("crossing", published=published)], own_data, models.records)
-    assert (found.word, found.value) == (word, value)
+    assert (found.word, value_of(found)) == (word, value)
     assert why in found.why
-    assert found.seeds == 2
+    assert found.measured.seeds == 2
 
 
 @pytest.mark.parametrize(
@@ -384,7 +389,7 @@ def test_a_crossing(models, own_data, first, second, word, value):
 def test_how_far_curves_fall_and_how_they_start(models, own_data, spec, first, second, word, value):
     add_curves(models, a=first, b=second)
     (found,) = judge([spec], own_data, models.records)
-    assert (found.word, found.value) == (word, pytest.approx(value))
+    assert (found.word, value_of(found)) == (word, pytest.approx(value))
     if word == "not run":
         assert found.why == "not run: runs of 30 epochs (these have 2)"
 
@@ -392,7 +397,7 @@ def test_how_far_curves_fall_and_how_they_start(models, own_data, spec, first, s
 def test_an_epoch_that_all_seeds_share_has_the_interval_of_rounding(models, own_data):
     add_curves(models, a=((1, 5, 12), (2.1, 6, 13.1)), b=((4, 8, 10), (5, 9, 11)))
     (found,) = judge([claim("crossing", published=3)], own_data, models.records)
-    assert found.value == 3 and found.over_seeds.high - 3 == pytest.approx(
+    assert found.effect.value == 3 and found.effect.seeds.high - 3 == pytest.approx(
         12.7062 * 12**-0.5 / 2**0.5, rel=1e-4
     )
 
@@ -421,7 +426,7 @@ def test_a_run_that_collapsed_or_ranks_like_chance_on_all_seeds_is_not_reproduce
         models.add("b", seed=seed, ranks=ranks(40))
     (found,) = judge([claim(kind)], own_data, models.records)
     assert (found.word, found.why) == (f"not reproduced: {word}", why)
-    assert (found.value, found.p) == (None, None)
+    assert found.effect is None
 
 
 def test_every_verdict_has_an_outcome_and_no_difference_is_as_claimed_where_the_claim_is_so():
@@ -438,7 +443,7 @@ def test_a_seed_that_collapsed_is_named_and_the_verdict_rests_on_the_others(mode
         models.add("a", seed=seed, ranks=ranks(60 + 0.2 * seed, lot=seed), collapsed=seed == 1)
         models.add("b", seed=seed, ranks=ranks(40, lot=seed))
     (found,) = judge([claim()], own_data, models.records)
-    assert (found.word, found.seeds) == ("reproduced", 2)
+    assert (found.word, found.measured.seeds) == ("reproduced", 2)
     assert "a: seed 1 collapsed, left out" in found.why
 
 
@@ -464,8 +469,8 @@ def test_what_holm_takes_back_is_neither_a_difference_nor_none(models, own_data)
     assert alone.word == "reproduced"
     many = [claim(published=10.0, margin=5.0)] * 40
     first, *_ = found = judge(many, own_data, models.records)
-    assert 0 < first.images.low < first.images.high < 5
-    assert first.p == pytest.approx(40 * alone.p, rel=0.2) and first.p > 0.05
+    assert 0 < first.effect.images.low < first.effect.images.high < 5
+    assert first.effect.p == pytest.approx(40 * alone.effect.p, rel=0.2) and first.effect.p > 0.05
     assert {one.word for one in found} == {"inconclusive"} and "after Holm" in first.why
 
 
