@@ -252,10 +252,9 @@ def compare(
     sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
     known = [model for side in sides.values() for model in side if isinstance(model, Model)]
     protocol = protocol or _common_protocol(known)
-    # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
-    sizes = [model.metrics[protocol]["fold_size"] for model in known if protocol in model.metrics]
-    fold_size = fold_size or next(iter(sizes), DEFAULT_FOLD_SIZE)
     like = next((model for model in known if protocol in model.metrics), None)
+    # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
+    fold_size = fold_size or (like.metrics[protocol]["fold_size"] if like else DEFAULT_FOLD_SIZE)
     read = {
         name: [_under(source, protocol, fold_size, like) for source in side] for name, side in sides.items()
     }
@@ -276,8 +275,7 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
     levels: dict[str, dict[str, Level]] = {}
     pairs: list[tuple[str, str, str]] = []
     for metric in dict.fromkeys(metrics):
-        found = ((name, level(side, protocol, metric)) for name, side in paired.models.items())
-        of = {name: one for name, one in found if one is not None}
+        of = {name: _level(side, protocol, metric) for name, side in paired.models.items()}
         levels[metric] = dict(sorted(of.items(), key=lambda item: -item[1].mean if best_first else 0))
         counting = [name for name in levels[metric] if paired.seeds and name not in paired.trouble]
         pairs += [(metric, *names) for names in combinations(counting, 2)]
@@ -287,6 +285,12 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
         effects.append(intervals.effect(below, above, len(pairs)))
     told = dict(zip(pairs, intervals.told_together(effects), strict=True))
     return Comparison(paired, protocol, levels, told)
+
+
+def _level(models: Sequence[Model], protocol: str, metric: str) -> Level:
+    if (found := level(models, protocol, metric)) is None:
+        raise VseppError(f"{models[0].where}, {protocol}: its scores give no {metric}")
+    return found
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:

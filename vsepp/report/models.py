@@ -434,16 +434,20 @@ def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
 def best_of(runs: Sequence[str], models: Models) -> str:
     """The run with the highest rsum on validation, averaged over the seeds that all have; the first where none was run.
 
-    The rsum of a training is its best epoch's; the weights of that epoch are evaluated.
+    A run with a seed in trouble is no rival of runs without. The rsum of a training is its best epoch's; the weights of that epoch
+    are evaluated.
     """
     there = {run: models[run] for run in runs if run in models}
-    seeds = set.intersection(*({model.seed for model in side} for side in there.values())) if there else set()
+    rivals = {run: side for run, side in there.items() if not in_trouble(side)} or there
+    if len(rivals) < 2:
+        return next(iter(rivals), runs[0])
+    seeds = set.intersection(*({model.seed for model in side} for side in rivals.values()))
 
     def mean(run: str) -> float:
-        counting = [model for model in there[run] if not seeds or model.seed in seeds]
+        counting = [model for model in rivals[run] if not seeds or model.seed in seeds]
         return float(np.mean([max(model.history("rsum").values()) for model in counting]))
 
-    return max(there, key=mean, default=runs[0]) if len(runs) > 1 else runs[0]
+    return max(rivals, key=mean)
 
 
 # --- What made them ---------------------------------------------------------------------------------------------

@@ -52,6 +52,15 @@ def test_the_run_with_the_best_mean_of_the_best_epochs_stands_for_a_row(models, 
     assert rows == [("sh-2", "SH (sh-2)"), ("mh-1", "MH")] and drawn == ("sh-2", "mh-1")
 
 
+def test_a_run_with_a_seed_that_collapsed_is_not_chosen(models, context, draw):
+    """Although its rsum is the highest, with that seed or without."""
+    for seed in (0, 1):
+        models.add("sh-1", protocol="1K", seed=seed, history=(90, 90), collapsed=seed == 1)
+        models.add("sh-2", protocol="1K", seed=seed, history=(40, 50))
+    rows, drawn = shown(context, models, draw)
+    assert rows[0] == ("sh-2", "SH (sh-2)") and drawn[0] == "sh-2"
+
+
 def test_what_was_not_run_is_not_chosen(models, context, draw):
     rows, drawn = shown(context, models, draw)
     assert rows == [("sh-1", "SH"), ("mh-1", "MH")] and drawn == ("sh-1", "mh-1")
