@@ -179,7 +179,10 @@ class Comparison:
             head, shown = (f"{of}, {name}" if of and of != shown else name), of
             told = [""] * 5
             if effect := self.effects.get((metric, first, second)):
-                bounds = (text.interval(ends) or "one seed" for ends in (effect.images, effect.seeds))
+                bounds = [
+                    text.interval(effect.images),
+                    text.interval(effect.seeds) or _no_spread(effect.by_seed),
+                ]
                 told = [text.signed(effect.value), *bounds, *map(text.p_value, (effect.p_alone, effect.p))]
             yield (head, *(text.number(level.mean) for level in levels.values()), *told)
 
@@ -194,7 +197,8 @@ class Comparison:
             yield [head, *(text.number(levels[label].mean) for label in self.models)]
             if metric == next(iter(self.levels)):
                 yield ["over images", *(text.levels(level.images) for level in levels.values())]
-                yield ["over seeds", *(text.levels(level.seeds) or "one seed" for level in levels.values())]
+                over_seeds = (text.levels(one.seeds) or _no_spread(one.by_seed) for one in levels.values())
+                yield ["over seeds", *over_seeds]
 
     def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
@@ -396,6 +400,10 @@ def _ahead(metric: str, first: str, second: str, effect: Effect) -> str:
     ends = Interval(*sorted((abs(effect.interval.low), abs(effect.interval.high))))
     ahead = f"{text.number(abs(effect.value))} {text.levels(ends)}"
     return f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
+
+
+def _no_spread(by_seed: Sequence[float]) -> str:
+    return "one seed" if len(by_seed) < 2 else "equal seeds"
 
 
 def _ends(interval: Interval | None) -> list[float] | None:
