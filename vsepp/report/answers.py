@@ -58,6 +58,11 @@ class Item:
     right: bool = False
     """Whether it is correct for what was asked."""
 
+    @property
+    def mark(self) -> str:
+        """What pages call it where it is right."""
+        return "right" * self.right
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -67,6 +72,11 @@ class Answer:
     found: tuple[Item, ...]
     rank: float
     """Of the best correct item, from 1."""
+
+    @property
+    def has_pictures(self) -> bool:
+        """Whether pictures were found."""
+        return any(item.jpeg for item in self.found)
 
 
 @dataclass(frozen=True, eq=False)

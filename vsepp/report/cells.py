@@ -9,7 +9,7 @@ from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec
 from vsepp.report.tables import Cell, Group, Row, Table
 from vsepp.report.text import Tex
-from vsepp.report.verdicts import SIGNS, Verdict, of_the_paper
+from vsepp.report.verdicts import Verdict, of_the_paper
 
 
 @dataclass(frozen=True)
@@ -32,24 +32,6 @@ class Printed:
     def attributes(self) -> dict[str, object]:
         """All attributes of its tag."""
         return {"class": self.classes or None, **self.more}
-
-
-@dataclass(frozen=True)
-class Plot:
-    """A figure on a page."""
-
-    name: str
-    source: str
-    """Its file, from the page, or a data URI."""
-    alt: str
-    """What is shown, numbers included, for those who do not see it."""
-    inches: float
-    """Its width; letters of all figures have one size."""
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether a phone shows a part of it at a time."""
-        return self.inches > 4
 
 
 def head(words: object, classes: str = "", scope: str = "col", **more: object) -> Printed:
@@ -312,96 +294,65 @@ def _line(cells: Iterable[str]) -> Tex:
 
 
 @dataclass(frozen=True)
-class Line:
-    """A verdict as a page lists it."""
-
-    id: str
-    anchor: str
-    words: str
-    """Names of its outcome and of its verdict, by which the page filters."""
-    claim: str
-    about: str
-    """Where the paper says so, and what is said beside it."""
-    runs: tuple[tuple[str, str], ...]
-    """Name of each run, and the same where it has a page, else nothing."""
-    sign: str
-    word: str
-    why: tuple[str, ...]
-    numbers: tuple[Printed, ...]
-    """Metric, ours, the paper's, ratio, p."""
-
-
-@dataclass(frozen=True)
 class Ledger:
-    """Verdicts of one kind: the paper's claims, or comparisons of one's own."""
+    """Verdicts of one kind, the paper's claims or comparisons of one's own."""
 
     headings: tuple[str, ...]
     caption: str
-    judged: list[Line]
-    left: list[Line]
+    judged: list[Verdict]
+    left: list[Verdict]
     """Those whose runs were not made."""
     summary: str
     """What the folded list of these is called."""
 
 
-_LEGEND = (
-    "Effects are points; below ours its 95 % intervals, over the test images and over the seeds. Beside the paper’s number ± is "
-    "the standard deviation that the effect of one seed has, by our seeds: the paper has one. Ratio: our effect over the paper’s. "
-    "p: permutation test over the images, corrected after Holm for all claims and comparisons; intervals over seeds and verdicts "
-    "on curves are not corrected."
-)
-
-
-def ledgers(verdicts: Iterable[Verdict], pages: Container[str]) -> list[Ledger]:
-    """The paper's claims, then comparisons of one's own, as far as there are any; `pages`: runs that have a page."""
+def ledgers(verdicts: Iterable[Verdict]) -> list[Ledger]:
+    """The paper's claims, then comparisons of one's own, as far as there are any."""
     claims, comparisons = of_the_paper(verdicts)
     said = "The claims, with their places in the paper, and what our runs say of them."
-    made = [_ledger(claims, "claim", (), said, pages)] if claims else []
+    made = [_ledger(claims, "claim", said)] if claims else []
     if comparisons:
         heading = "Comparisons of our own, not in the paper"
-        made.append(_ledger(comparisons, "comparison", (heading,), "What the paper does not claim.", pages))
+        made.append(_ledger(comparisons, "comparison", "What the paper does not claim.", heading))
     return made
 
 
-def _ledger(
-    verdicts: Sequence[Verdict], noun: str, headings: tuple[str, ...], said: str, pages: Container[str]
-) -> Ledger:
-    judged, left = (
-        [_verdict_line(one, pages) for one in verdicts if one.judged is is_judged]
-        for is_judged in (True, False)
-    )
+def _ledger(verdicts: Sequence[Verdict], noun: str, said: str, *headings: str) -> Ledger:
+    judged, left = ([one for one in verdicts if one.judged is made] for made in (True, False))
     more = "more " if judged else ""
     summary = f"{text.plural(len(left), more + noun)}, each about one metric, on runs that were not made"
-    return Ledger(headings, f"{said} {_LEGEND}", judged, left, summary)
+    return Ledger(headings, said, judged, left, summary)
 
 
-def _verdict_line(verdict: Verdict, pages: Container[str]) -> Line:
-    claim, effect = verdict.spec, verdict.effect
-    value, interval = (text.signed, text.interval) if claim.in_points else (text.epoch, text.levels)
+def verdict_cells(verdict: Verdict) -> list[Printed]:
+    """Metric, our effect, the paper's, ratio and p; a phone shows each number below its label."""
+    effect, in_points = verdict.effect, verdict.spec.in_points
+    value, interval = (text.signed, text.interval) if in_points else (text.epoch, text.levels)
     seeds = text.plural(verdict.measured.seeds, "seed")
     bounds = ((effect.images, "images"), (effect.seeds, seeds)) if effect else ()
-    ours = under(*(f"{interval(ends)} {of}" for ends, of in bounds if ends))
-    paper = under(text.deviation(verdict.paper_sd))
-    return Line(
-        id=verdict.id,
-        anchor=f"claim-{verdict.id.replace('/', '-')}",
-        words=f"{text.slug(verdict.outcome)} {text.slug(verdict.word)}",
-        claim=claim.claim,
-        about=". ".join(filter(None, (claim.place, claim.note))),
-        runs=tuple((run, run if run in pages else "") for run in claim.named),
-        sign=SIGNS[verdict.word],
-        word=verdict.word,
-        why=tuple(filter(None, (verdict.why,))),
-        numbers=(
-            Printed(text.metrics(verdict.metric), "metric"),
-            labelled("Ours", value(effect.value if effect else None), ours),
-            labelled("Paper", value(verdict.published), paper),
-            labelled("Ratio", text.ratio(verdict.ratio)),
-            labelled("p", text.p_value(effect.p if effect else None)),
+    numbers = {
+        "Ours": (
+            value(effect.value if effect else None),
+            *(f"{interval(ends)} {of}" for ends, of in bounds if ends),
         ),
-    )
+        "Paper": (value(verdict.published), text.deviation(verdict.paper_sd)),
+        "Ratio": (text.ratio(verdict.ratio),),
+        "p": (text.p_value(effect.p if effect else None),),
+    }
+    return [
+        Printed(text.metrics(verdict.metric), "metric"),
+        *(
+            Printed(words, "n", spans=under(*lines), more={"data-label": label})
+            for label, (words, *lines) in numbers.items()
+        ),
+    ]
 
 
-def labelled(label: str, words: str, spans: tuple[tuple[str, str], ...] = ()) -> Printed:
-    """A number that a phone shows below its label, since its column has no head there."""
-    return Printed(words, "n", spans=spans, more={"data-label": label})
+def run_links(runs: Iterable[str], pages: Container[str]) -> list[tuple[str, str]]:
+    """Each run, and the run again where it has a page, else nothing."""
+    return [(run, run if run in pages else "") for run in runs]
+
+
+def with_pages(runs: Iterable[str], pages: Container[str]) -> list[str]:
+    """Runs that have a page, each once."""
+    return [run for run in dict.fromkeys(runs) if run in pages]

@@ -19,9 +19,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
-from vsepp.report import TEMPLATES, cells, text
-from vsepp.report.cells import Plot, ledgers
-from vsepp.report.entries import ContextSpec, ReportSpec
+from vsepp.report import TEMPLATES, cells, run_page, text
+from vsepp.report.cells import ledgers
+from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
 from vsepp.report.expected import counted, read_expected, states_of
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.models import (
@@ -38,9 +38,8 @@ from vsepp.report.models import (
 from vsepp.report.plots import Drawn, write_figure
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
-from vsepp.report.run_page import run_page
 from vsepp.report.tables import Table, build_table, flat_rows
-from vsepp.report.verdicts import OUTCOMES, Verdict, counts, judge, of_the_paper
+from vsepp.report.verdicts import OUTCOMES, SIGNS, Verdict, counts, judge, of_the_paper
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -95,7 +94,7 @@ def write_report(
         figures.insert(0, gaps)
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}
     git = git_state()
-    shared: dict[str, Any] = {"context": context, "git": git, "commands": commands}
+    shared: dict[str, Any] = {"context": context, "git": git, "commands": commands, "signs": SIGNS}
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
         name = f"tables/{table.id}"
@@ -108,8 +107,8 @@ def write_report(
     _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in models.items():
-        page = run_page(seeds, tables, other_code, context, alone=len(models) == 1)
-        about = ledgers([verdict for verdict in verdicts if model in verdict.spec.named], commands)
+        page = run_page.run_page(seeds, tables, other_code, context, alone=len(models) == 1)
+        about = ledgers(verdict for verdict in verdicts if model in verdict.spec.named)
         write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
     page = _index_page(spec, tables, figures, verdicts, models)
     page["provenance"] = provenance(context, models, scores, git, other_code)
@@ -118,7 +117,7 @@ def write_report(
         "index.html.j2",
         tables=tables,
         page=page,
-        ledgers=ledgers(verdicts, commands),
+        ledgers=ledgers(verdicts),
         **shared,
     )
     # The page that `write_entry` writes leads to this report.
@@ -133,19 +132,6 @@ def write_report(
 
 
 # --- The page of a report ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Shown(Plot):
-    """A figure of the report."""
-
-    id: str
-    number: str
-    """What the paper calls it; empty for one's own."""
-    title: str
-    caption: str
-    runs: tuple[str, ...]
-    """Runs that it is about and that have a page."""
 
 
 @dataclass(frozen=True)
@@ -169,11 +155,10 @@ def _index_page(
     context = spec.context
     claims, comparisons = of_the_paper(verdicts)
     tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
-    shown = [_shown(figure, models) for figure in figures]
-    gaps = [figure for figure in shown if figure.id == "gaps" and tested]
-    others = [figure for figure in shown if figure not in gaps]
+    gaps = [figure for figure in figures if figure.id == ALL_GAPS and tested]
+    others = [figure for figure in figures if figure not in gaps]
     sections = [(f"section-{table.id}", table.number or table.spec.title) for table in tables]
-    sections += [(f"section-{figure.id}", figure.name) for figure in others]
+    sections += [(f"section-{figure.id}", figure.number or figure.title) for figure in others]
     contents = [("claims", "Claims")] * bool(verdicts) + sections
     contents += [
         ("runs", "Runs"),
@@ -195,21 +180,6 @@ def _index_page(
         "sources": spec.sources,
         "footer": f"{context.paper.citation}.{theirs if has_theirs else ''}",
     }
-
-
-def _shown(figure: Drawn, models: Models) -> Shown:
-    number = text.numbered(figure.id)
-    return Shown(
-        name=number or figure.title,
-        source=f"figures/{figure.id}.svg",
-        alt=figure.alt,
-        inches=figure.inches,
-        id=figure.id,
-        number=number,
-        title=figure.title,
-        caption=figure.caption,
-        runs=tuple(run for run in dict.fromkeys(figure.runs) if run in models),
-    )
 
 
 def tiles(verdicts: Sequence[Verdict]) -> list[Tile]:
@@ -479,7 +449,9 @@ def _environment(latex: bool) -> Environment:
         finalize=text.tex if latex else text.html,
         **(_LATEX if latex else {}),
     )
-    environment.filters |= dict(getmembers(text, isfunction)) | dict(getmembers(cells, isfunction))
+    environment.filters |= {
+        name: of for room in (text, cells, run_page) for name, of in getmembers(room, isfunction)
+    }
     return environment
 
 

@@ -72,20 +72,38 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Plot:
+    """A figure on a page."""
+
+    title: str
+    source: str
+    """Its file, from the page, or a data URI."""
+    alt: str
+    """What is shown, numbers included, for those who do not see it."""
+    inches: float
+    """Its width; letters of all figures have one size."""
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether a phone shows a part of it at a time."""
+        return self.inches > 4
+
+
+@dataclass(frozen=True)
+class Drawn(Plot):
     """A figure that was written."""
 
     id: str
     """The name of its files."""
-    title: str
     caption: str
-    alt: str
-    """What is shown, numbers included, for those who do not see it."""
     folder: Path
-    inches: float
-    """Its width."""
     runs: tuple[str, ...] = ()
     """All runs that it is about."""
+
+    @property
+    def number(self) -> str:
+        """What the paper calls it; empty for one's own."""
+        return text.numbered(self.id)
 
 
 def write_figure(
@@ -160,7 +178,8 @@ def write(
             figure.set_layout_engine("none")
     alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
     caption = " ".join(filter(None, [caption, *said.caption]))
-    return Drawn(name, title, caption, alt, folder, float(figure.get_size_inches()[0]), runs)
+    width = float(figure.get_size_inches()[0])
+    return Drawn(title, f"figures/{name}.svg", alt, width, name, caption, folder, runs)
 
 
 def _about_runs(runs: Sequence[str], shown: Models, training: bool) -> list[str]:

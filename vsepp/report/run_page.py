@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import matplotlib
@@ -17,8 +16,8 @@ from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import text
-from vsepp.report.answers import Answers, Item
-from vsepp.report.cells import Plot, Printed, head
+from vsepp.report.answers import Answer, Answers, Item
+from vsepp.report.cells import Printed, head
 from vsepp.report.entries import ContextSpec
 from vsepp.report.models import (
     MadeBy,
@@ -29,22 +28,12 @@ from vsepp.report.models import (
     sound,
     trouble_of,
 )
-from vsepp.report.plots import STYLE, looks
+from vsepp.report.plots import STYLE, Plot, looks
 from vsepp.report.tables import Table
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
 _COLLAPSED = "after the last epoch it ranks hardly better than chance on validation"
-
-
-@dataclass(frozen=True)
-class Slim:
-    """A small table."""
-
-    name: str
-    caption: str
-    heads: list[Printed]
-    rows: list[list[Printed]]
 
 
 def run_page(
@@ -76,7 +65,7 @@ def run_page(
     with matplotlib.rc_context(fname=STYLE):
         plots = [_curves(models)] if len(first.epochs) > 1 else []
         plots.append(_rank_figure(sound(models)))
-    queries = _queries(sound(models)[0])
+    shown = sound(models)[0]
     return {
         "model": name,
         "title": context.title if alone else name,
@@ -84,12 +73,14 @@ def run_page(
         "rows": f"Row{'s' * (len(rows) > 1)} {text.listing(rows)} of the tables." if rows else "",
         "recalls": [_recalls(sound(models, protocol), protocol) for protocol in first.metrics],
         "plots": plots,
-        "queries": queries,
-        "of_queries": _about_queries(sound(models)[0]),
+        "queries": _queries(shown),
+        "examples": _EXAMPLES,
+        "of_fold": "all test images" if "truth" in next(iter(shown.metrics.values())) else "the first fold",
+        "of_seed": text.seeds([shown.seed]),
         "folders": [first.run] if not first.study else [],
-        "training": [_training(models)] if first.history_csv else [],
+        "training": [_training(model) for model in models if model.history_csv],
         "configuration": list(_flat(first.evaluated["spec"]["run"])),
-        "provenance": _provenance(first),
+        "ancestors": ancestors_of(shown.evaluated),
         "marks": [f"This model was {note}" for note in notes],
     }
 
@@ -118,7 +109,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 # --- Tables ------------------------------------------------------------------------------------------------------
 
 
-def _recalls(models: Sequence[Model], protocol: str) -> Slim:
+def _recalls(models: Sequence[Model], protocol: str) -> dict[str, Any]:
     """Recalls of sound seeds, with intervals over the images, and of each seed."""
     several = len(models) > 1
     heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
@@ -140,7 +131,7 @@ def _recalls(models: Sequence[Model], protocol: str) -> Slim:
     if again := text.reranked(models[0].tested(protocol)):
         caption += f" Ranks are {again}: the best by the embeddings, scored again by the matcher; the rest is tied below."
     kind = "truth" if "truth" in models[0].tested(protocol) else "protocol"
-    return Slim(f"Recalls, {kind} {protocol}", caption, heads, rows)
+    return {"name": f"Recalls, {kind} {protocol}", "caption": caption, "heads": heads, "rows": rows}
 
 
 def _chance(model: Model, protocol: str) -> str:
@@ -156,41 +147,23 @@ def _chance(model: Model, protocol: str) -> str:
     return text.listing(words)
 
 
-def _training(models: Sequence[Model]) -> Slim:
-    """What each seed's training took."""
-    heads = [head(name, "n") for name in ("Seed", "Best epoch", "Epochs", "Seconds an epoch", "Pairs/s")]
-    heads += [head("Device"), head("Peak memory", "n"), head("Commit")]
-    return Slim("Training", "", heads, [_training_of(model) for model in models])
-
-
-def _training_of(model: Model) -> list[Printed]:
+def _training(model: Model) -> list[Printed]:
+    """What a seed's training took."""
     if not model.trained:
         return [Printed(model.seed, "n"), Printed("its manifest is not here", more={"colspan": 7})]
     facts, machine = model.trained["facts"], model.trained["machine"]
-    processor = f", {machine['processor']}" if facts["device"] == "cpu" else ""
     seconds = float(np.median([*model.history("seconds").values()]))
-    return [
-        *(Printed(number, "n") for number in (model.seed, facts["best_epoch"], facts["epochs"])),
-        Printed(text.number(seconds), "n"),
-        Printed(text.count(facts["pairs_per_second"]), "n"),
-        Printed(facts["device"] + processor),
-        Printed(text.bytes_text(model.trained["peak_memory_bytes"]), "n"),
-        Printed(text.commit(*model.trained_by)),
-    ]
-
-
-def _provenance(model: Model) -> Slim:
-    """What a seed was made from."""
-    rows = [
-        [
-            head(made["step"], scope="row"),
-            Printed(text.commit(made["commit"], made["dirty"])),
-            Printed(Markup("<code>{}</code>").format(made["digest"][:12])),
-        ]
-        for made in ancestors_of(model.evaluated)
-    ]
-    caption = f"What {text.seeds([model.seed])} was made from."
-    return Slim("Provenance", caption, [head("Step"), head("Commit"), head("Digest")], rows)
+    numbers = (
+        model.seed,
+        facts["best_epoch"],
+        facts["epochs"],
+        text.number(seconds),
+        text.count(facts["pairs_per_second"]),
+        text.bytes_text(model.trained["peak_memory_bytes"]),
+    )
+    processor = f", {machine['processor']}" if facts["device"] == "cpu" else ""
+    words = facts["device"] + processor, text.commit(*model.trained_by)
+    return [*(Printed(number, "n") for number in numbers), *map(Printed, words)]
 
 
 # --- Figures -----------------------------------------------------------------------------------------------------
@@ -251,26 +224,12 @@ def _data_uri(kind: str, data: bytes) -> str:
 # --- Queries -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Shown:
-    """An image or a caption on the page."""
-
-    words: Markup
-    classes: str
-    picture: str = ""
-    """Data URI; empty for a caption."""
-    alt: str = ""
-
-
-def _queries(model: Model) -> dict[str, list[dict[str, Any]]]:
-    """Queries of the first fold: the first queries that find a right item at once, and the queries that find it last.
-
-    Each has what is `asked`, what the model puts first (`found`), and the `rank` of the best right item, from 1.
-    """
+def _queries(model: Model) -> dict[str, list[Answer]]:
+    """Queries of the first fold: the first queries that find a right item at once, and the queries that find it last."""
     if not model.pictures:
         return {}
     protocol, test = next(iter(model.metrics.items()))
-    answers, queries = Answers(model, protocol), dict[str, list[dict[str, Any]]]()
+    answers, queries = Answers(model, protocol), dict[str, list[Answer]]()
     if not answers.are_known:
         return {}
     for direction, title in text.DIRECTIONS.items():
@@ -281,33 +240,17 @@ def _queries(model: Model) -> dict[str, list[dict[str, Any]]]:
         at_once = [place for place in order[:_EXAMPLES] if ranks[place] < 1]
         for heading, places in (("found first", at_once), ("found last", order[::-1][:_EXAMPLES])):
             if len(places):
-                queries[f"{title}: {heading}"] = [_query(answers, direction, place) for place in places]
+                found = [answers.answer(direction, place, _EXAMPLES) for place in places]
+                queries[f"{title}: {heading}"] = found
     return queries
 
 
-def _query(answers: Answers, direction: str, place: int) -> dict[str, Any]:
-    answer = answers.answer(direction, place, _EXAMPLES)
-    found = [_shown(item) for item in answer.found]
-    return {
-        "asked": _shown(answer.asked),
-        "found": found,
-        "rank": answer.rank,
-        "classes": "pics" if any(item.picture for item in found) else None,
-    }
+def picture_of(item: Item) -> str:
+    """An image's picture, as a data URI."""
+    return _data_uri("jpeg", item.jpeg)
 
 
-def _shown(item: Item) -> Shown:
-    tick, classes = ("✓ ", " right") if item.right else ("", "")
-    words = item.words if item.jpeg or not item.is_image else f"image {item.words}"
-    picture = _data_uri("jpeg", item.jpeg) if item.jpeg else ""
-    # Escaped here: a backtick of a caption is no code.
-    return Shown(escape(tick + words), classes, picture, f"image {item.words}" if picture else "")
-
-
-def _about_queries(model: Model) -> str:
-    protocol, test = next(iter(model.metrics.items()))
-    of = "the first fold" if test["folds"] > 1 else f"{protocol}"
-    return (
-        f"Of {of} and {text.seeds([model.seed])}: in the order of the test images the first {_EXAMPLES} queries that find what "
-        f"they seek at once, and the {_EXAMPLES} that find it last. ✓ marks what is right."
-    )
+def ticked(item: Item) -> Markup:
+    """A caption, or an image's id, ticked where it is right; a backtick of a caption is no code."""
+    image = "image " if item.is_image and not item.jpeg else ""
+    return escape(f"{'✓ ' * item.right}{image}{item.words}")

@@ -116,6 +116,16 @@ class Verdict:
         return f"{self.name}/{self.metric}"
 
     @property
+    def anchor(self) -> str:
+        """Its place on a page."""
+        return f"claim-{self.id.replace('/', '-')}"
+
+    @property
+    def about(self) -> str:
+        """Where the paper says so, and what is said beside it."""
+        return ". ".join(filter(None, (self.spec.place, self.spec.note)))
+
+    @property
     def effect(self) -> Effect | None:
         """Ours: points, or an epoch."""
         return self.measured.effect

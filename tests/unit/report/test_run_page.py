@@ -14,7 +14,7 @@ from test_sets import embedded
 from vsepp.base.manifest import artefact_digest
 from vsepp.evaluation.evaluate import evaluate, save
 from vsepp.evaluation.truth import Gallery
-from vsepp.report.run_page import run_page
+from vsepp.report.run_page import run_page, ticked
 
 IMAGES = np.array([30, 10, 20, 40])
 """Ids in the order of the files, which is not the truth's."""
@@ -75,10 +75,10 @@ def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judg
             words = [f"{'✓ ' * is_right}{sought} {item}" for item, is_right in zip(found, right, strict=True)]
             wanted[f"{asks} {query}"] = words[:3], 1 + right.index(True)
         assert {
-            str(one["asked"].words): ([str(item.words) for item in one["found"]], one["rank"])
+            ticked(one.asked): ([ticked(item) for item in one.found], one.rank)
             for which in ("found first", "found last")
             for one in page["queries"].get(f"{heading}: {which}", [])
         } == wanted
     (recalls,) = page["recalls"]
     # 6 correct of 3 × 8 captions, 4 correct of 3 × 4 images.
-    assert "R@1 by chance: 25 in caption retrieval and 33 in image retrieval" in recalls.caption
+    assert "R@1 by chance: 25 in caption retrieval and 33 in image retrieval" in recalls["caption"]
