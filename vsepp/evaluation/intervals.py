@@ -74,7 +74,7 @@ class Level:
     @property
     def interval(self) -> Interval | None:
         """The wider one of both intervals."""
-        return wider(self.images, self.seeds)
+        return _wider(self.images, self.seeds)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Effect:
     @property
     def interval(self) -> Interval | None:
         """The wider one of both intervals."""
-        return wider(self.images, self.seeds)
+        return _wider(self.images, self.seeds)
 
     @property
     def bounds(self) -> list[Interval]:
@@ -141,7 +141,7 @@ def p_text(p: float) -> str:
     return "< .001" if p < 0.001 else f"{p:.{digits}f}".removeprefix("0")
 
 
-def wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
+def _wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
     """The wider one of the intervals over the images and over the seeds, where there are any."""
     there = filter(None, (images, seeds))
     return max(there, key=lambda interval: interval.high - interval.low, default=None)

@@ -277,18 +277,13 @@ def sound(models: Sequence[Model], protocol: str | None = None) -> list[Model]:
 
 def trouble_of(models: Sequence[Model], protocol: str | None = None) -> str:
     """Why the numbers of some seeds say nothing of the method, where no seed is sound; else empty."""
-    return "" if _some_are_sound(models, protocol) else text.listing(in_trouble(models, protocol))
+    return text.listing(in_trouble(models, protocol)) if all(one.trouble(protocol) for one in models) else ""
 
 
 def left_out(models: Sequence[Model], protocol: str | None = None) -> list[str]:
     """`seed 2 collapsed, left out`: the seeds in trouble beside sound ones."""
-    if not _some_are_sound(models, protocol):
-        return []
-    return [f"{text.seeds(seeds)} {why}, left out" for why, seeds in in_trouble(models, protocol).items()]
-
-
-def _some_are_sound(models: Iterable[Model], protocol: str | None) -> bool:
-    return any(not model.trouble(protocol) for model in models)
+    in_vain = {} if trouble_of(models, protocol) else in_trouble(models, protocol)
+    return [f"{text.seeds(seeds)} {why}, left out" for why, seeds in in_vain.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +361,9 @@ def require_each_seed_once(models: Sequence[Model]) -> None:
     seeds = [model.seed for model in models]
     if len(seeds) > 1 and (None in seeds or len(set(seeds)) < len(seeds)):
         places = text.listing(model.where for model in models)
-        raise VseppError(f"a seed is given twice, or none is named: {places}; give one folder a seed")
+        raise VseppError(
+            f"a seed is given twice, or none is named: {places}; give each seed once, in a folder of its own"
+        )
 
 
 def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
@@ -383,9 +380,9 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
         When a model was not evaluated under the protocol, and naming two that differ, and in what.
     """
     each = list({model.where: model for model in models}.values())
-    told = set[str]()
     for model in each:
         model.tested(protocol)
+    told = set[str]()
     for one, other in combinations(each, 2):
         if difference := _test_differs(one, other, protocol):
             raise VseppError(
