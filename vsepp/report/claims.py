@@ -41,7 +41,7 @@ from vsepp.report.verdicts import (
     SMALLER,
     Given,
     Measured,
-    Said,
+    Ruling,
     Verdict,
     compare,
     failed,
@@ -73,7 +73,7 @@ class _Claim:
     place: str = ""
     """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     note: str = ""
-    """Said beside the claim."""
+    """Ruling beside the claim."""
     quotes: str = ""
     """`<paper>/<claim>`: a paper's claim that is held against other runs. What it says and its rule are inherited from there, and what is
     not `OF_ITS_OWN` may not differ."""
@@ -180,7 +180,7 @@ class Difference(_OnTest):
         of, *over = values
         return of, over[0] if over else np.full_like(of, float(given.published["", self.row or ""][metric]))
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         return _by_sign(verdict, self.margin, self.sign, self.at_most)
 
@@ -205,7 +205,7 @@ class DifferenceOfDifferences(_OnTest):
         a, b, c, d = values
         return a + d, b + c
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         return _by_sign(verdict, self.margin, self.sign)
 
@@ -223,7 +223,7 @@ class NoDifference(_OnTest):
         """Always."""
         return True
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         effect = _effect_of(verdict)
         if effect.within(self.margin):
@@ -296,7 +296,7 @@ class BestValue(_Claim):
         of, over = compared.values((there[best], there[rival]), self.protocol, metric)
         return _difference(metric, of, over, given.tests, [note, *compared.notes])
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         return _by_sign(verdict, self.margin)
 
@@ -374,7 +374,7 @@ class Crossing(_OnCurves):
         effect = Effect(float(np.mean(passed)), passed, seeds=over_seeds)
         return Measured(effect, notes=[note], beside=ends)
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         start, end = (interval.sign for interval in verdict.measured.beside if interval)
         if start > 0:
@@ -405,7 +405,7 @@ class Start(_OnCurves):
         """How far the first starts ahead."""
         return Measured(_over_seeds(_gaps(first, second)[:, 0]), notes=["after the first epoch"])
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         effect = _effect_of(verdict)
         if not effect.sign:
@@ -434,7 +434,7 @@ class Overfitting(_OnCurves):
         fall = Interval(mean, mean) if len(set(others)) == 1 else intervals.seed_interval(others)
         return Measured(_over_seeds(falls - others), notes=[note], beside=(fall,))
 
-    def rule(self, verdict: Verdict) -> Said:
+    def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         effect, (other,), margin = _effect_of(verdict), verdict.measured.beside, f"{self.margin:g}"
         assert effect.seeds and other, "several seeds were compared"
@@ -466,7 +466,7 @@ def _effect_of(verdict: Verdict) -> Effect:
     return verdict.effect
 
 
-def _by_sign(verdict: Verdict, margin: float, sign: int = 1, at_most: float | None = None) -> Said:
+def _by_sign(verdict: Verdict, margin: float, sign: int = 1, at_most: float | None = None) -> Ruling:
     """Whether a difference has the claimed sign, and the claimed size."""
     effect = _effect_of(verdict)
     if effect.sign == sign:
@@ -480,7 +480,7 @@ def _by_sign(verdict: Verdict, margin: float, sign: int = 1, at_most: float | No
     return INCONCLUSIVE, effect.why
 
 
-def _by_size(verdict: Verdict, sign: int, at_most: float | None) -> Said:
+def _by_size(verdict: Verdict, sign: int, at_most: float | None) -> Ruling:
     """Whether a difference that has the claimed sign is of the claimed size."""
     effect, published = _effect_of(verdict), verdict.published
     ends = [sorted((sign * bound.low, sign * bound.high)) for bound in effect.bounds]

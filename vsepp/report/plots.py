@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
-from vsepp.evaluation.intervals import Interval
+from vsepp.evaluation.intervals import Interval, Level
 from vsepp.report import TEMPLATES, text
 from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.figures import AnyFigure, FigureOfLosses, FigureOfRuns
-from vsepp.report.models import Models, dirty_steps, mark
+from vsepp.report.models import Models, dirty_steps, left_out, mark, require_one_test, sound, trouble_of
 from vsepp.report.published import Published
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Material:
     """What a figure is drawn from."""
 
     report: ReportSpec
-    records: Models
+    models: Models
     published: Published
     folder: str = ""
     """Folder of what a step computed for it; empty where there is none, or where it was not run."""
@@ -56,9 +56,23 @@ class Material:
         """What all captions of the report share."""
         return self.report.context
 
-    def shown(self, runs: Sequence[str]) -> Models:
-        """Records of runs, without the runs that were not run."""
-        return {run: self.records[run] for run in runs if run in self.records}
+    def shown(self, runs: Sequence[str], protocol: str = "") -> Models:
+        """Models of runs on which numbers rest, see `sound`, without runs that were not run; without a protocol, of curves.
+
+        Raises
+        ------
+        VseppError
+            When they were not measured on one test set.
+        """
+        there = {run: self.models[run] for run in runs if run in self.models}
+        if protocol:
+            require_one_test([model for models in there.values() for model in models], protocol)
+        return {run: sound(models, protocol or None) for run, models in there.items()}
+
+    def trouble(self, runs: Sequence[str], protocol: str = "") -> dict[str, str]:
+        """Runs without a sound seed → why."""
+        why = {run: trouble_of(self.models[run], protocol or None) for run in runs if run in self.models}
+        return {run: words for run, words in why.items() if words}
 
 
 @dataclass
@@ -107,7 +121,7 @@ class Drawn(Plot):
 
 
 def write_figure(
-    name: str, spec: AnyFigure, report: ReportSpec, records: Models, folder: Path, published: Published
+    name: str, spec: AnyFigure, report: ReportSpec, models: Models, folder: Path, published: Published
 ) -> Drawn:
     """Draw an entry as PNG, SVG and PDF. Equal inputs give equal bytes.
 
@@ -116,11 +130,11 @@ def write_figure(
     name
         Its id.
     spec
-        What is drawn. Runs without records were not run: they are left out and named in the caption.
+        What is drawn. Runs without models were not run: they are left out and named in the caption.
     report
         What is known of its runs and of its data.
-    records
-        Records of each model.
+    models
+        Models of each run, a seed each.
     folder
         Where `<id>.png`, `<id>.svg` and `<id>.pdf` go.
     published
@@ -129,20 +143,20 @@ def write_figure(
     Raises
     ------
     VseppError
-        When a history lacks a metric, and as in `scores`.
+        When a history lacks a metric, and as in `require_one_test`.
     """
-    material = Material(report, records, published, report.data.get(name, ""))
+    material = Material(report, models, published, report.data.get(name, ""))
     runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
-    shown = material.shown(runs)
 
     def draw(canvas: Canvas) -> Said:
-        if (runs and not shown) or (isinstance(spec, FigureOfLosses) and not material.folder):
+        is_empty = bool(runs) and models.keys().isdisjoint(runs)
+        if is_empty or (isinstance(spec, FigureOfLosses) and not material.folder):
             empty_panel(canvas.subplots(), "not run")
             said = Said()
         else:
             said = spec.draw(canvas, material)
         if isinstance(spec, FigureOfRuns):
-            said.caption += _about_runs(runs, shown, not spec.under)
+            said.caption += _about_runs(runs, models, spec.under)
             said.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
         return said
 
@@ -182,15 +196,19 @@ def write(
     return Drawn(title, f"figures/{name}.svg", alt, width, name, caption, folder, runs)
 
 
-def _about_runs(runs: Sequence[str], shown: Models, training: bool) -> list[str]:
-    """Sentences on missing runs, and on runs that are marked as made with uncommitted changes."""
+def _about_runs(runs: Sequence[str], models: Models, protocol: str) -> list[str]:
+    """Sentences on missing runs, on seeds that are left out, and on runs that are marked as made with uncommitted changes."""
+    there = {run: models[run] for run in runs if run in models}
     sentences = []
-    if missing := [run for run in runs if run not in shown]:
+    if missing := [run for run in runs if run not in there]:
         named = text.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
         sentences.append(f"Not run: {named}.")
-    if steps := dirty_steps([record for seeds in shown.values() for record in seeds], training):
-        marked = [run for run, seeds in shown.items() if mark(seeds, training)]
-        sentences.append(f"{text.MARK} {text.listing(marked)}: {text.dirty_note(steps)}")
+    for run, seeds in there.items():
+        sentences += [f"{run}: {words}." for words in left_out(seeds, protocol or None)]
+    training = not protocol
+    if note := text.dirty_note(dirty_steps([model for seeds in there.values() for model in seeds], training)):
+        marked = [run for run, seeds in there.items() if mark(seeds, training)]
+        sentences.append(f"{text.MARK} {text.listing(marked)}: {note}")
     return sentences
 
 
@@ -289,8 +307,11 @@ def interval_text(several: bool) -> str:
     return f"Thick: 95 % interval over the test images (bootstrap){seeds}"
 
 
-def say_trouble(said: Said, bad: dict[str, str]) -> None:
-    """Name runs in trouble, which are drawn hollow, with why."""
-    if bad:
-        named = "; ".join(f"{run} ({why})" for run, why in bad.items())
-        said.caption.append(f"Hollow: {named}.")
+def hollow_text(trouble: Mapping[str, str]) -> list[str]:
+    """A sentence on runs, or rows, without a sound seed, which are drawn hollow."""
+    return [f"Hollow: {text.listing(f'{name} ({why})' for name, why in trouble.items())}."] if trouble else []
+
+
+def level_text(level: Level) -> str:
+    """A level and its wider interval."""
+    return f"{text.number(level.mean)} {text.levels(level.interval)}".rstrip()

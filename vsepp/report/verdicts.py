@@ -53,7 +53,7 @@ _SHARED = {
 }
 """Step → name of its artefact, which runs of the same parameters share."""
 
-Said = tuple[str, str]
+Ruling = tuple[str, str]
 """A verdict and its grounds, in a few words."""
 
 
@@ -67,7 +67,7 @@ class Measured:
     """How many were compared."""
     notes: Sequence[str] = ()
     """Which runs stand for the claim, and what was left out."""
-    unmeasured: Said | None = None
+    unmeasured: Ruling | None = None
     """The verdict where there is nothing to judge."""
     mcnemar: tuple[float, ...] = ()
     """p of the exact McNemar test per seed, for differences of caption retrieval's R@1; not corrected."""
@@ -232,7 +232,7 @@ def judge(
     return verdicts
 
 
-def _ruled(verdict: Verdict) -> Said:
+def _ruled(verdict: Verdict) -> Ruling:
     """The verdict on what was measured, and its grounds beside the intervals: by the rule of the claim's kind, where several
     seeds give an interval."""
     measured, effect = verdict.measured, verdict.effect

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from vsepp.base.declared import STRICT
 from vsepp.report import plots, text
 from vsepp.report.entries import ValidationMetric
 from vsepp.report.figures import FigureOfRuns, require_as_many
-from vsepp.report.models import Models, left_out, mark, sound
+from vsepp.report.models import Models, mark
 from vsepp.report.plots import PAGE, Material, Said
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class Figure(FigureOfRuns):
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
-        every = material.shown(self.runs)
-        shown = {run: sound(records) for run, records in every.items()}
+        shown, trouble = material.shown(self.runs), material.trouble(self.runs)
         is_shared = len({text.unit(metric) for metric in self.metrics}) == 1
         axes = canvas.subplots(1, len(self.metrics), squeeze=False, sharey=is_shared)[0]
         said = Said()
@@ -53,18 +53,17 @@ class Figure(FigureOfRuns):
             axis.set_title(text.task(metric))
             if axis is axes[0] or not is_shared:
                 axis.set_ylabel(f"Validation {text.unit(metric)}")
-            ends = self._draw_curves(axis, metric, shown)
+            ends = self._draw_curves(axis, metric, shown, trouble)
             said.alt.append(f"{plots.panel_name(metric, 'validation')}: {'; '.join(ends)}.")
         plots.legend(canvas, axes[0])
         several = max(map(len, shown.values())) > 1
         said.caption.append(
             plots.seeds_text(shown) + ("; band of one sample standard deviation." if several else ".")
         )
-        said.caption += [f"{run}: {words}." for run, records in every.items() for words in left_out(records)]
-        plots.say_trouble(said, {run: "collapsed" for run in shown if any(r.collapsed for r in shown[run])})
+        said.caption += plots.hollow_text(trouble)
         return said
 
-    def _draw_curves(self, axis: Axes, metric: str, shown: Models) -> list[str]:
+    def _draw_curves(self, axis: Axes, metric: str, shown: Models, trouble: Container[str]) -> list[str]:
         """Draw a line per run, and say where each begins and ends."""
         from matplotlib.ticker import MaxNLocator
 
@@ -72,11 +71,11 @@ class Figure(FigureOfRuns):
         for run, label, look in zip(self.runs, self.labels, plots.looks(), strict=False):
             if run not in shown:
                 continue
-            histories = [record.history(metric) for record in shown[run]]
+            histories = [model.history(metric) for model in shown[run]]
             epochs = list(histories[0])
             values = np.array([list(history.values()) for history in histories])
             means = values.mean(axis=0)
-            face = PAGE if any(record.collapsed for record in shown[run]) else look["color"]
+            face = PAGE if run in trouble else look["color"]
             # Not a marker at every point, so that long curves stay lines.
             every = max(1, len(epochs) // 15)
             name = label + mark(shown[run], training=True)
@@ -87,7 +86,7 @@ class Figure(FigureOfRuns):
                     epochs, means - sds, means + sds, color=look["color"], alpha=0.18, linewidth=0
                 )
             ends.append(
-                f"{label} {means[0]:.1f} after epoch {epochs[0]}, {means[-1]:.1f} after epoch {epochs[-1]}"
+                f"{label} {text.number(means[0])} after epoch {epochs[0]}, {text.number(means[-1])} after epoch {epochs[-1]}"
             )
         axis.set(xlabel="Epoch")
         axis.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -66,18 +66,6 @@ class Figure(FigureOfScores):
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A row per label, a panel per metric: the first run of a pair less the second one, both intervals, and the paper's effect."""
-        pairs = list(zip(self.runs[::2], self.runs[1::2], strict=True))
-        gaps = judge(
-            self._differences(pairs, material), material.report, material.records, material.published
-        )
-        return draw_gaps(
-            canvas, self.metrics, gaps, material.context, dict(zip(pairs, self.labels, strict=True))
-        )
-
-    def _differences(
-        self, pairs: Sequence[tuple[str, ...]], material: Material
-    ) -> Iterator[tuple[str, Claim]]:
-        """What is measured: each metric of each pair."""
         claimed = [claim for _, claim in material.report.claims if isinstance(claim, Difference)]
         printed = {
             (claim.runs, metric): effect
@@ -85,12 +73,13 @@ class Figure(FigureOfScores):
             for metric, effect in claim.published.items()
             if effect is not None
         }
-        for pair in pairs:
+        claims = list[tuple[str, Claim]]()
+        for label, pair in zip(self.labels, zip(self.runs[::2], self.runs[1::2], strict=True), strict=True):
             effects = {metric: printed.get((pair, metric)) for metric in self.metrics}
-            yield (
-                " − ".join(pair),
-                Difference(kind="difference", claim="", runs=pair, protocol=self.protocol, published=effects),
-            )
+            keys: Any = {"claim": label, "runs": pair, "protocol": self.protocol, "published": effects}
+            claims.append((label, Difference(kind="difference", **keys)))
+        gaps = judge(claims, material.report, material.models, material.published)
+        return draw_gaps(canvas, self.metrics, gaps, material.context)
 
 
 def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
@@ -128,7 +117,6 @@ def draw_gaps(
     metrics: Sequence[str],
     gaps: Sequence[Verdict],
     context: ContextSpec,
-    names: Mapping[tuple[str, ...], str] | None = None,
 ) -> Said:
     """A row per claim and pair of runs, grouped by data, a panel per metric; a row without a gap says why.
 
@@ -136,11 +124,8 @@ def draw_gaps(
     ----------
     canvas, metrics, gaps, context
         Where to draw, which metrics, the verdicts to draw, and what the data are called.
-    names
-        Pair of runs → name of its row, instead of the claim's sentence.
     """
-    names = names or {}
-    rows, several = _rows(gaps, context, names), any(gap.measured.seeds > 1 for gap in gaps)
+    rows, several = _rows(gaps, context), any(gap.measured.seeds > 1 for gap in gaps)
     reach = _reach_of_each(metrics, gaps)
     heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
     places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
@@ -156,18 +141,18 @@ def draw_gaps(
     _legend(canvas, several)
     said = _described(gaps, reach, several)
     for gap in gaps:
-        paper = "" if gap.published is None else f", the paper's {gap.published:+.1f}"
+        paper = "" if gap.published is None else f", the paper's {text.signed(gap.published)}"
         runs = " − ".join(gap.spec.named)
-        said.alt.append(f"{_name(gap, names)}, {metric_text(gap.metric)} ({runs}): {_number(gap)}{paper}.")
+        said.alt.append(f"{_name(gap)}, {metric_text(gap.metric)} ({runs}): {_number(gap)}{paper}.")
     return said
 
 
-def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[str, ...], str]) -> list[Row]:
+def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
     """Claims below headings of the data of their runs; two claims of one name about one pair of runs share a row."""
     by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
         claims = by_role.setdefault(gap.roles[0], {})
-        claims.setdefault((_name(gap, names), *gap.spec.named), {})[gap.metric] = gap
+        claims.setdefault((_name(gap), *gap.spec.named), {})[gap.metric] = gap
     rows: list[Row] = []
     for role, claims in by_role.items():
         rows.append((context.here(role), {}))
@@ -175,11 +160,7 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec, names: Mapping[tuple[st
     return rows
 
 
-def _name(gap: Verdict, names: Mapping[tuple[str, ...], str]) -> str:
-    return names.get(gap.spec.named) or claim_name(gap)
-
-
-def claim_name(gap: Verdict) -> str:
+def _name(gap: Verdict) -> str:
     """The claim's sentence without its direction, which a panel names, and without its full stop."""
     return re.sub(r" in (caption|image) retrieval\b", "", gap.spec.claim).removesuffix(".")
 

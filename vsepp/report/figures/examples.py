@@ -14,7 +14,6 @@ from vsepp.base.declared import STRICT, Count
 from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.figures import FigureOfScores, require_as_many
-from vsepp.report.models import require_one_test, sound, trouble_of
 from vsepp.report.plots import Material, Said, empty_panel
 
 if TYPE_CHECKING:
@@ -49,12 +48,11 @@ class Figure(FigureOfScores):
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
         said, width = Said(), canvas.get_size_inches()[0]
-        models = [sound(seeds, self.under)[0] for seeds in material.shown(self.runs).values()]
+        models = [seeds[0] for seeds in material.shown(self.runs, self.protocol).values()]
         if len(models) < len(self.runs) or not all(model.pictures for model in models):
             why = "no captions" if len(models) == len(self.runs) else "not run"
             empty_panel(canvas.subplots(), why)
             return said
-        require_one_test(models, self.under)
         answers = [Answers(model, self.under) for model in models]
         photographs = self.dataset in material.report.photographs
         # Evenly spaced over the images that the protocol ranks.
@@ -84,7 +82,7 @@ class Figure(FigureOfScores):
             f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
-        if bad := {run: why for run in self.runs if (why := trouble_of(material.records[run], self.under))}:
+        if bad := material.trouble(self.runs, self.protocol):
             said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return said
 

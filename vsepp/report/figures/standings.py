@@ -8,7 +8,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
-from vsepp.evaluation.intervals import Effect, Level
+from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import plots, text
 from vsepp.report.compare import compared
 from vsepp.report.entries import AveragedMetric
@@ -44,16 +44,16 @@ class Figure(FigureOfScores):
         """The run that stands for each row."""
         report = material.report
         return tuple(
-            best_of(report.feeding(report.labelled[label]), material.records) for label in self.labels
+            best_of(report.feeding(report.labelled[label]), material.models) for label in self.labels
         )
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A dot per method, the best on top, with intervals and difference to the best."""
         (metric,) = self.metrics
         every = {
-            label: material.records[run]
+            label: material.models[run]
             for run, label in zip(self.drawn(material), self.labels, strict=True)
-            if run in material.records
+            if run in material.models
         }
         paired = pair(every, self.under)
         told = compared(paired, self.under, [metric])
@@ -71,7 +71,7 @@ class Figure(FigureOfScores):
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
         for place, (label, method) in enumerate(methods.items()):
             below = told.effects.get((metric, best, label))
-            level, less = _level_text(method), _less_text(below) if below else ""
+            level, less = plots.level_text(method), _less_text(below) if below else ""
             plots.interval_marks(
                 axis, place, method.mean, method.images, method.seeds, hollow=label in trouble
             )
@@ -89,10 +89,7 @@ class Figure(FigureOfScores):
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
             "seeds, each with the wider interval."
         )
-        if trouble:
-            unsound = [f"{label} ({why})" for label, why in trouble.items()]
-            said.caption.append(f"Hollow, not compared: {text.listing(unsound)}.")
-        said.caption += [f"{sentence}." for sentence in paired.left_out]
+        said.caption += plots.hollow_text(trouble)
         if paired.common:
             said.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
         return said
@@ -103,13 +100,8 @@ def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
     axis.text(x, place, text, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=colour)
 
 
-def _level_text(method: Level) -> str:
-    return f"{text.number(method.mean)} {text.levels(method.interval)}"
-
-
 def _less_text(below: Effect) -> str:
     """A method's difference from the best and its interval, from the difference of the best from the method."""
-    interval = below.interval
-    assert interval, "test images give one"
-    less, low, high = (0.0 - round(value, 1) for value in (below.value, interval.high, interval.low))
-    return f"{less:.1f} [{low:.1f}, {high:.1f}]".replace("-", "−")
+    bounds = below.interval
+    less = Interval(-bounds.high, -bounds.low) if bounds else None
+    return f"{text.number(-below.value)} {text.levels(less)}"
