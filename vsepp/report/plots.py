@@ -285,16 +285,6 @@ def legend(canvas: Canvas, axis: Axes) -> None:
     canvas.legend(handles, labels, loc="outside upper center", ncols=min(3, len(handles)))
 
 
-def panel_name(metric: str, split: str) -> str:
-    """What a text alternative calls a panel: `Caption retrieval, test R@1 (%)`."""
-    return ", ".join(filter(None, (text.task(metric), f"{split} {text.unit(metric)}")))
-
-
-def metric_text(metric: str) -> str:
-    """`Caption retrieval R@1` for `i2t_r1`; `rsum`."""
-    return f"{text.task(metric)} {text.metric_name(metric)}".lstrip()
-
-
 def seeds_text(shown: Models) -> str:
     """Number of seeds behind the means; runs may have different numbers of seeds."""
     numbers = sorted({len(records) for records in shown.values()})

@@ -149,7 +149,7 @@ def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, dr
 def test_a_text_alternative_says_what_a_figure_shows(models, draw):
     add_curves(models)
     drawn = draw("figure2a", CURVES)
-    said = "Caption retrieval, validation R@1 (%): VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
+    said = "Validation R@1 of caption retrieval: VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
     assert said in drawn.alt
 
 
@@ -380,7 +380,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
         verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
     ]
     drawn = write_gaps(verdicts, context, tmp_path)
-    metric = "Caption retrieval R@1"
+    metric = "R@1 of caption retrieval"
     assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
     assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
     assert f"E gains, {metric} (e − f): like chance" in drawn.alt

@@ -54,7 +54,7 @@ class Figure(FigureOfRuns):
             if axis is axes[0] or not is_shared:
                 axis.set_ylabel(f"Validation {text.unit(metric)}")
             ends = self._draw_curves(axis, metric, shown, trouble)
-            said.alt.append(f"{plots.panel_name(metric, 'validation')}: {'; '.join(ends)}.")
+            said.alt.append(f"Validation {text.metrics(metric)}: {'; '.join(ends)}.")
         plots.legend(canvas, axes[0])
         several = max(map(len, shown.values())) > 1
         said.caption.append(

@@ -20,7 +20,7 @@ from vsepp.report import plots, text
 from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
 from vsepp.report.figures import FigureOfScores
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said, metric_text
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def draw_gaps(
     for gap in gaps:
         paper = "" if gap.published is None else f", the paper's {text.signed(gap.published)}"
         runs = " − ".join(gap.spec.named)
-        said.alt.append(f"{_name(gap)}, {metric_text(gap.metric)} ({runs}): {_number(gap)}{paper}.")
+        said.alt.append(f"{_name(gap)}, {text.metrics(gap.metric)} ({runs}): {_number(gap)}{paper}.")
     return said
 
 
@@ -162,7 +162,7 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
 
 def _name(gap: Verdict) -> str:
     """The claim's sentence without its direction, which a panel names, and without its full stop."""
-    return re.sub(r" in (caption|image) retrieval\b", "", gap.spec.claim).removesuffix(".")
+    return re.sub(r" in (caption|image) retrieval\b", "", text.plain(gap.spec.claim)).removesuffix(".")
 
 
 def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
@@ -199,7 +199,7 @@ def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float]
             1.02, place, _number(gap), transform=axis.get_yaxis_transform(), va="center", fontsize=5.8,
             color=INK if ours else MUTED,
         )  # fmt: skip
-    axis.set_title(metric_text(metric), loc="left")
+    axis.set_title(text.metrics(metric), loc="left")
     axis.set_xlabel("points")
     axis.grid(False)
     axis.spines["left"].set_visible(False)

@@ -63,7 +63,7 @@ class Figure(FigureOfScores):
             if len(axes) > 1:
                 axis.set_title(text.task(metric))
             numbers = self._draw_levels(axis, metric, shown, trouble)
-            said.alt.append(f"{plots.panel_name(metric, 'test')}: {'; '.join(numbers)}.")
+            said.alt.append(f"Test {text.metrics(metric)}: {'; '.join(numbers)}.")
             _set_axes(axis, metric, list(self.sizes.values()))
             if printed := self._draw_published(axis, metric, material):
                 said.alt.append(f"The paper prints {'; '.join(printed)}.")

@@ -14,7 +14,7 @@ from vsepp.report.compare import compared
 from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import best_of, mark, pair
-from vsepp.report.plots import INK, MUTED, Material, Said, metric_text
+from vsepp.report.plots import INK, MUTED, Material, Said
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,7 @@ class Figure(FigureOfScores):
         _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
         axis.set_yticks(range(len(methods)), names, fontsize=6)
         axis.set_ylim(len(methods) - 0.4, -0.6)
-        axis.set_xlabel(f"Test {metric_text(metric)}")
+        axis.set_xlabel(f"Test {text.metrics(metric)}")
         several = any(len(method.by_seed) > 1 for method in methods.values())
         said.caption.append(
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
