@@ -41,6 +41,8 @@ Rows = slice | np.ndarray
 
 # Scores of a matrix that are counted at once: they stay in the cache.
 _AT_ONCE = 1 << 20
+# Queries a row with which all of the row is compared; with more, the row is sorted.
+_FEW = 6
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)
 # Elements of the largest temporaries of other similarities. On a CPU they fit a core's cache; with fewer, time is lost passing the
@@ -299,7 +301,7 @@ class _Among(EmbeddingScores):
 
     def __init__(self, vectors: np.ndarray) -> None:
         super().__init__(vectors, vectors)
-        self.block_shape = min(self.block_shape), min(self.block_shape)
+        self.block_shape = max(self.block_shape), max(self.block_shape)
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`; `t2i` asks nothing that `i2t` could not."""
@@ -471,7 +473,7 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     scores
         `(n, m)`, of all queries with some items, an array or a tensor; changed meanwhile, and restored.
     queries, items, right
-        `(q,)`, each query's row, its positive's column, which may lie outside, and the score to count above.
+        `(q,)`, each query's row, ascending, its positive's column, which may lie outside, and the score to count above.
 
     Returns
     -------
@@ -485,23 +487,25 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     own = queries[inside], items[inside]
     of_own = scores[own]
     scores[own] = np.nan  # so that no comparison counts them
-    # Sorting a row costs about as much as two comparisons with all of it.
-    if xp is np and len(queries) > len(scores):
+    # Sorting a row costs about as much as comparing all of it with a few scores.
+    if xp is np and len(queries) > _FEW * len(scores):
         ordered = np.array(scores, order="C")
         ordered.sort(axis=1)  # NaN comes last
         wrong = ordered.shape[1] - np.bincount(own[0], minlength=len(ordered))[queries]
         below, up_to = (count_below(ordered, queries, right, within) for within in (np.less, np.less_equal))
         twice = 2 * wrong - below - up_to
     else:
-        rows, wanted = (xp.asarray(values, device=scores.device) for values in (queries, right))
-        counts = []
-        # At most as many queries at a time as `scores` has rows: this bounds the copies of rows.
-        for part in ranges(len(queries), len(scores)):
-            some = scores[rows[part]]
-            counts.append((some > wanted[part, None]).sum(1) + (some >= wanted[part, None]).sum(1))
-        twice = xp.concat(counts)
+        twice = np.empty(len(queries), np.int64)
+        place = np.arange(len(queries)) - np.searchsorted(queries, queries)
+        for asked in (
+            place == number for number in range(place.max() + 1)
+        ):  # of each row one score at a time
+            rows, wanted = (xp.asarray(values[asked], device=scores.device) for values in (queries, right))
+            some = scores if len(rows) == len(scores) else scores[rows]
+            counts = (some > wanted[:, None]).sum(1) + (some >= wanted[:, None]).sum(1)
+            twice[asked] = counts if xp is np else counts.cpu().numpy()
     scores[own] = of_own
-    return twice if xp is np else twice.cpu().numpy()
+    return twice
 
 
 def count_below(

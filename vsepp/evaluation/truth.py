@@ -117,7 +117,7 @@ class Truth:
         assert self.caption_to_image is not None
         return self.caption_to_image[queries]
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Digest of gallery, queries and positives by their ids, whatever the order of the rows."""
         names = {"i": self.image_ids, "t": self.caption_ids}
