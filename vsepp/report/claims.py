@@ -73,7 +73,7 @@ class _Claim:
     place: str = ""
     """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
     note: str = ""
-    """Ruling beside the claim."""
+    """Said beside the claim."""
     quotes: str = ""
     """`<paper>/<claim>`: a paper's claim that is held against other runs. What it says and its rule are inherited from there, and what is
     not `OF_ITS_OWN` may not differ."""
@@ -269,31 +269,30 @@ class BestValue(_Claim):
 
     def measure(self, metric: str, given: Given) -> Measured:
         """The best of the claimed sizes less the best of the others, chosen on validation; runs of all other sizes must be there."""
-        there = {size: run for size, run in sorted(self.runs.items()) if run in given.models}
-        missing = [run for size, run in sorted(self.runs.items()) if size not in there]
-        if rivals := [
-            run for size, run in sorted(self.runs.items()) if run in missing and not self.claims(size)
-        ]:
+        sizes = sorted(self.runs.items())
+        missing = [run for _, run in sizes if run not in given.models]
+        if rivals := [run for size, run in sizes if run in missing and not self.claims(size)]:
             return not_run(rivals)
+        there = [run for _, run in sizes if run not in missing]
+        bad = [run for run in there if trouble_of(given.models[run], self.protocol)]
         # A size without a sound training is no rival, and is named.
-        bad = [run for run in there.values() if trouble_of(given.models[run], self.protocol)]
-        sound = [size for size, run in there.items() if run not in bad]
+        sound = {size: run for size, run in sizes if run not in (*missing, *bad)}
         if len({self.claims(size) for size in sound}) < 2:
             return failed(bad, given.models, self.protocol) if bad else not_run(missing)
-        compared = compare((there[size] for size in sound), self.protocol, given.models)
+        compared = compare(sound.values(), self.protocol, given.models)
         if isinstance(compared, Measured):
             return compared
 
         def level(size: int) -> float:
-            return float(np.mean([_validated(model, metric) for model in compared.models[there[size]]]))
+            return float(np.mean([_validated(model, metric) for model in compared.models[sound[size]]]))
 
         best = max((size for size in sound if self.claims(size)), key=level)
         rival = max((size for size in sound if not self.claims(size)), key=level)
         low, high = self.best
         note = f"best on validation of {low} to {high}: {best}; of the others: {rival}"
-        if left_out := [size for size in sorted(self.runs) if size not in sound]:
+        if left_out := [size for size, _ in sizes if size not in sound]:
             note += f"; left out: {text.listing(left_out)}"
-        of, over = compared.values((there[best], there[rival]), self.protocol, metric)
+        of, over = compared.values((sound[best], sound[rival]), self.protocol, metric)
         return _difference(metric, of, over, given.tests, [note, *compared.notes])
 
     def rule(self, verdict: Verdict) -> Ruling:

@@ -325,6 +325,14 @@ def test_a_size_that_ranks_like_chance_is_left_out_of_the_best_value(models, own
     assert found.word == "reproduced"
 
 
+def test_a_size_with_sound_seeds_stays_a_rival_and_its_collapsed_seed_is_named(models, own_data):
+    sizes(models, dict(zip("abcd", (30, 45, 50, 60), strict=True)))
+    models.add("d", seed=2, protocol=PROTOCOL, ranks=ranks(1, 1), collapsed=True)
+    (found,) = judge([claim("best_value", **SIZES)], own_data, models.records)
+    assert (found.word, found.measured.seeds) == ("opposite", 2)
+    assert "d: seed 2 collapsed, left out" in found.why and "others: 512;" in found.why
+
+
 @pytest.mark.parametrize(
     ("levels", "word", "why"),
     [
