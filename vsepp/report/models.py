@@ -429,22 +429,19 @@ def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
 
 
 def best_of(runs: Sequence[str], models: Models) -> str:
-    """The run with the highest rsum on validation, averaged over the seeds that all have; the first where none was run.
+    """The run with the highest rsum on validation, averaged over the sound seeds that all have; the first where none was run.
 
-    A run with a seed in trouble is no rival of runs without. The rsum of a training is its best epoch's; the weights of that epoch
-    are evaluated.
+    The rsum of a training is its best epoch's; the weights of that epoch are evaluated. A run without a sound seed is no rival of others.
     """
     there = {run: models[run] for run in runs if run in models}
-    rivals = {run: side for run, side in there.items() if not in_trouble(side)} or there
-    if len(rivals) < 2:
-        return next(iter(rivals), runs[0])
-    seeds = set.intersection(*({model.seed for model in side} for side in rivals.values()))
+    if len(there) < 2:
+        return next(iter(there), runs[0])
+    paired = pair(there, None)
 
     def mean(run: str) -> float:
-        counting = [model for model in rivals[run] if not seeds or model.seed in seeds]
-        return float(np.mean([max(model.history("rsum").values()) for model in counting]))
+        return float(np.mean([max(model.history("rsum").values()) for model in paired.models[run]]))
 
-    return max(rivals, key=mean)
+    return max([run for run in there if run not in paired.trouble] or there, key=mean)
 
 
 # --- What made them ---------------------------------------------------------------------------------------------

@@ -52,13 +52,14 @@ def test_the_run_with_the_best_mean_of_the_best_epochs_stands_for_a_row(models, 
     assert rows == [("sh-2", "SH (sh-2)"), ("mh-1", "MH")] and drawn == ("sh-2", "mh-1")
 
 
-def test_a_run_with_a_seed_that_collapsed_is_not_chosen(models, context, draw):
-    """Although its rsum is the highest, with that seed or without."""
-    for seed in (0, 1):
-        models.add("sh-1", protocol="1K", seed=seed, history=(90, 90), collapsed=seed == 1)
+@pytest.mark.parametrize(("lost", "chosen"), [((1,), "sh-1"), ((0, 1), "sh-2")])
+def test_a_run_is_chosen_by_its_sound_seeds(models, context, draw, lost, chosen):
+    """With the seed that collapsed its mean would be below the other run's; a run without a sound seed is no rival."""
+    for seed, level in enumerate((60, 1)):
+        models.add("sh-1", protocol="1K", seed=seed, history=(level, level), collapsed=seed in lost)
         models.add("sh-2", protocol="1K", seed=seed, history=(40, 50))
     rows, drawn = shown(context, models, draw)
-    assert rows[0] == ("sh-2", "SH (sh-2)") and drawn[0] == "sh-2"
+    assert rows[0] == (chosen, f"SH ({chosen})") and drawn[0] == chosen
 
 
 def test_what_was_not_run_is_not_chosen(models, context, draw):
