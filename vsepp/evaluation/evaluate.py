@@ -128,14 +128,16 @@ class Evaluation:
         rows
             Name of a metric → a cell for each task.
         """
-        folds, (n_images, n_captions) = len(self.truth.folds), self.shape
-        gallery = f"{n_images:,} images" if folds == 1 else f"{folds} folds of {self.fold_size:,} images"
+        kind, folds = "protocol" if self.truth.image_ids is None else "truth", len(self.truth.folds)
+        gallery = (
+            f"{folds} fold{'s' * (folds > 1)} of {self.fold_size:,} images, {self.shape[1]:,} captions in all"
+        )
         words = f"{self.similarity} similarity" if self.similarity.isidentifier() else self.similarity
         again = f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""
         asked = (f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
         width = max(24, *(len(cell) + 2 for cells in rows.values() for cell in cells))
         lines = [
-            f"{self.protocol}: {gallery}, {n_captions:,} captions, {words}{again}",
+            f"{kind} {self.protocol}: {gallery}, {words}{again}",
             f"queries: {', '.join(asked)}",
             f"{'':<12}" + "".join(f"{TASKS[task]:>{width}}" for task in self.ranks),
         ]

@@ -155,20 +155,16 @@ def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
 def image_intervals(values: np.ndarray) -> list[Interval]:
     """95 % bootstrap intervals of several metrics, from values `(n_metrics, n_images)`; all metrics see the same resamples.
 
-    They equal `image_interval`'s up to rounding, in less time: a mean over a resample is a sum over the images that it has, each times how
-    often.
+    They equal `image_interval`'s up to rounding, without scipy and in less time: a sum over a resample is a sum over all images, each
+    times how often it was drawn.
     """
-    n_images = values.shape[1]
-
-    def means(drawn: np.ndarray, axis: int) -> np.ndarray:
-        """Images of resamples, `(resamples, n_images)` → `(n_metrics, resamples)`."""
-        if drawn.ndim == 1:
-            return values.mean(axis=1)
+    rng, n_images, sums = np.random.default_rng(0), values.shape[1], []
+    for first in range(0, RESAMPLES, _BATCH):
+        drawn = rng.integers(0, n_images, (min(_BATCH, RESAMPLES - first), n_images))
         times = np.array([np.bincount(images, minlength=n_images) for images in drawn])
-        return values @ times.T / n_images
-
-    ends = _bootstrap((np.arange(n_images),), means)
-    return [Interval(*map(float, both)) for both in zip(*ends, strict=True)]
+        sums.append(times @ values.T)
+    ends = np.percentile(np.concatenate(sums) / n_images, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], axis=0)
+    return [Interval(float(low), float(high)) for low, high in ends.T]
 
 
 def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:

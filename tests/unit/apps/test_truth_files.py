@@ -64,7 +64,7 @@ def test_files_of_a_truth_are_fetched_once_and_noted(project):
     assert set(FILES) <= set((copy.folder / "params/sources.lock.yaml").read_text().replace(":", "").split())
     said = copy.said("vsepp", "evaluate", "mine.npz", "--truth", "cxc")
     assert len(server.requests) == asked
-    assert "cxc: 3 images, 6 captions" in said and "SITS: Spearman" in said
+    assert "truth cxc: 1 fold of 3 images, 6 captions" in said and "SITS: Spearman" in said
 
 
 def test_files_in_the_users_own_folder_are_read_where_they_lie(project, tmp_path):

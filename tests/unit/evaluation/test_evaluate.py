@@ -90,7 +90,7 @@ def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
 def test_what_is_printed_names_the_protocol_and_has_every_metric_of_both_directions(shuffled):
     evaluation = under(shuffled, "5x1K", 10)
     lines = str(evaluation).splitlines()
-    assert lines[0].startswith("5x1K: 5 folds of 10 images")
+    assert lines[0].startswith("protocol 5x1K: 5 folds of 10 images")
     sides = evaluation.metrics.i2t, evaluation.metrics.t2i
     assert lines[3].split() == ["R@1", *(f"{side.r1:.1f}" for side in sides)]
     assert lines[6].split() == ["Med", "r", *(f"{side.medr:.1f}" for side in sides)]

@@ -67,7 +67,7 @@ def test_a_matrix_ranks_as_it_says(tmp_path):
     found = TestSet.read(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
     assert_ranks(found, SCORES)
     assert (found.similarity, found.image_ids[2], found.caption_ids) == ("matrix of scores", 11, None)
-    assert "30 captions, matrix of scores\n" in str(under(found))
+    assert "30 captions in all, matrix of scores\n" in str(under(found))
 
 
 def test_folds_of_a_matrix_are_its_parts(tmp_path):
@@ -142,7 +142,7 @@ def test_the_command_scores_a_matrix(tmp_path, capsys):
         == 0
     )
     said = capsys.readouterr().out
-    assert "30 captions, matrix of scores\n" in said
+    assert "30 captions in all, matrix of scores\n" in said
     assert said.endswith("\n5K: ranks like chance\n")
     metrics = json.loads((tmp_path / "out/metrics.json").read_text())["5K"]
     assert metrics["i2t"]["meanr"] == np.mean(naive(scores, OWNER)[0]) + 1
@@ -204,4 +204,4 @@ def test_what_the_page_writes_with_open_clip_is_evaluated(tmp_path, monkeypatch,
     assert found.caption_ids.tolist() == [700, 701, 703, 704, 705]
     assert found.caption_to_image.tolist() == [2, 0, 1, 0, 2]
     assert main(["evaluate", "mine.npz"]) == 0
-    assert "5K: 3 images, 5 captions, dot similarity" in capsys.readouterr().out
+    assert "protocol 5K: 1 fold of 3 images, 5 captions in all, dot similarity" in capsys.readouterr().out
