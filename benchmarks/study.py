@@ -26,8 +26,7 @@ from vsepp.base.spec import seeded
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.table import Table, read_table
-from vsepp.report.models import read_results
-from vsepp.report.records import Study, write_study
+from vsepp.report.records import Study, read_results, write_study
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
 PLANS = "plans"

@@ -37,7 +37,7 @@ from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_interval
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.report.models import read_results
+from vsepp.report.records import read_results
 
 CARD = "README.md"
 _CARD = Path(__file__).with_name("model_card.md.j2")

@@ -34,9 +34,9 @@ from vsepp.report.models import (
     ids_digest,
     level,
     pair,
-    read_results,
     seed_in,
 )
+from vsepp.report.records import read_results
 
 Source = Path | Model
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a model that was read."""

@@ -20,16 +20,7 @@ import numpy as np
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.base.files import read_json
-from vsepp.base.manifest import (
-    MANIFEST,
-    ancestors_of,
-    parent_of,
-    read_manifest,
-    require_input,
-    require_intact,
-    uncommitted_steps,
-)
+from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.evaluation.intervals import Level
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
@@ -204,47 +195,6 @@ class Model:
 
 Models = Mapping[str, Sequence[Model]]
 """Name → a model per seed."""
-
-
-def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) -> Model:
-    """Read a model from its results.
-
-    Parameters
-    ----------
-    evaluation, run
-        Folder of the evaluation, and of the training, `None` where it does not matter.
-    trained
-        Whether it was trained here and has a history.
-
-    Raises
-    ------
-    VseppError
-        If a file was changed, or the evaluation is of another training.
-    """
-    from vsepp.data.arrays import read_npz
-
-    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
-    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
-    manifest, history = None, ""
-    if run and (run / MANIFEST).is_file():
-        require_input(evaluation, "run", run)
-        manifest = read_manifest(run)
-    if run and trained:
-        require_intact(run, HISTORY_FILE)
-        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
-    made_of = evaluated.get("spec", {}).get("run", {})
-    return Model(
-        name=made_of.get("id", ""),
-        seed=made_of.get("init_seed", seed_in(evaluation)),
-        where=str(evaluation),
-        evaluated=evaluated,
-        metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
-        arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
-        trained=manifest,
-        history_csv=history,
-        run=str(run or ""),
-        evaluation=str(evaluation),
-    )
 
 
 def seed_in(path: Path) -> int | None:

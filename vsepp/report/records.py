@@ -1,6 +1,6 @@
-"""Records of finished trainings, kept where everybody can read them: manifests, metrics, histories and ranks, not weights.
+"""Models read from their results, and records of finished trainings, kept where everybody can read them.
 
-A study is a folder of four files, small enough to be committed:
+A record has manifests, metrics, histories and ranks, not weights. A study is a folder of four files, small enough to be committed:
 
 | file | content |
 |---|---|
@@ -25,16 +25,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.errors import VseppError, as_started, fixes, pull, snakemake
-from vsepp.base.files import csv_text, reading, value_digest, write_arrays, write_text
-from vsepp.base.manifest import SEAL, differences, is_intact, parent_of
+from vsepp.base.files import csv_text, read_json, reading, value_digest, write_arrays, write_text
+from vsepp.base.manifest import (
+    MANIFEST,
+    SEAL,
+    differences,
+    is_intact,
+    parent_of,
+    read_manifest,
+    require_input,
+    require_intact,
+)
 from vsepp.base.spec import EvaluationSpec, seeded, to_dict
 from vsepp.report.models import (
     HISTORY_FILE,
     METRICS_FILE,
     RANKS_FILE,
     Model,
-    read_results,
     require_each_seed_once,
+    seed_in,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +95,47 @@ def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, lis
     for seeds in models.values():
         require_each_seed_once(seeds)
     return models
+
+
+def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) -> Model:
+    """Read a model from its results.
+
+    Parameters
+    ----------
+    evaluation, run
+        Folder of the evaluation, and of the training, `None` where it does not matter.
+    trained
+        Whether it was trained here and has a history.
+
+    Raises
+    ------
+    VseppError
+        If a file was changed, or the evaluation is of another training.
+    """
+    from vsepp.data.arrays import read_npz
+
+    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
+    evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
+    manifest, history = None, ""
+    if run and (run / MANIFEST).is_file():
+        require_input(evaluation, "run", run)
+        manifest = read_manifest(run)
+    if run and trained:
+        require_intact(run, HISTORY_FILE)
+        history = (run / HISTORY_FILE).read_text(encoding="utf-8")
+    made_of = evaluated.get("spec", {}).get("run", {})
+    return Model(
+        name=made_of.get("id", ""),
+        seed=made_of.get("init_seed", seed_in(evaluation)),
+        where=str(evaluation),
+        evaluated=evaluated,
+        metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
+        arrays=read_npz(evaluation / RANKS_FILE, None, "ranks; delete the folder and make it again"),
+        trained=manifest,
+        history_csv=history,
+        run=str(run or ""),
+        evaluation=str(evaluation),
+    )
 
 
 def _require_present(spec: TrainedSpec, evaluated: Mapping[str, Any], config: str) -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from reported import Models, ranks_of
 
 from vsepp.base.errors import VseppError
-from vsepp.report.models import read_results
-from vsepp.report.records import FILES, Study, write_study
+from vsepp.report.records import FILES, Study, read_results, write_study
 
 KEPT = ("name", "seed", "evaluated", "trained", "metrics", "history_csv")
 

@@ -100,8 +100,7 @@ def _hold_scores(plan: Plan, config: str) -> None:
 
 def record(given: argparse.Namespace) -> None:
     """Record finished models that have no record."""
-    from vsepp.report.models import read_results
-    from vsepp.report.records import Study, is_of, write_study
+    from vsepp.report.records import Study, is_of, read_results, write_study
 
     plan, waiting, damaged = plan_of(given), 0, 0
     study = plan.study
