@@ -264,11 +264,11 @@ def headline(
     """
     variant = f"variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}"
     lines = [context.title, f"preset {context.preset}, {variant}"]
-    for what, some in zip(("claim", "comparison of our own"), of_the_paper(verdicts), strict=True):
+    for noun, whose, some in zip(
+        ("claim", "comparison"), ("", " of our own"), of_the_paper(verdicts), strict=True
+    ):
         if some:
-            noun, _, of_whom = what.partition(" ")
-            number = f"{text.plural(len(some), noun)} {of_whom}".rstrip()
-            lines += ["", f"{number}, each about one metric:"]
+            lines += ["", f"{text.plural(len(some), noun)}{whose}, each about one metric:"]
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
     if bad := troubles(models):
         lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
