@@ -33,7 +33,6 @@ from vsepp.report.tables import Table
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
-_COLLAPSED = "after the last epoch it ranks hardly better than chance on validation"
 
 
 def run_page(
@@ -62,10 +61,11 @@ def run_page(
     rows = list(dict.fromkeys(row.id for table in tables for row in table.rows if name in row.models))
     made_by = dict.fromkeys(maker for model in models for maker in by_other_code(model, other_code))
     notes = filter(None, (text.dirty_note(dirty_steps(models)), text.other_code_note(made_by)))
+    counting = sound(models)
+    shown = counting[0]
     with matplotlib.rc_context(fname=STYLE):
-        plots = [_curves(models)] if len(first.epochs) > 1 else []
-        plots.append(_rank_figure(sound(models)))
-    shown = sound(models)[0]
+        plots = [_curves(counting)] if len(first.epochs) > 1 else []
+        plots.append(_rank_figure(counting))
     return {
         "model": name,
         "title": context.title if alone else name,
@@ -87,12 +87,12 @@ def run_page(
 
 def _troubles(models: Sequence[Model]) -> list[str]:
     """Which seeds say nothing of the method, and what is done about them."""
-    left_out = "No verdict rests on it, and its numbers stand here as they are"
-    if not trouble_of(models):
-        left_out = "Left out of all numbers, figures and verdicts"
-    said = {"collapsed": f"collapsed: {_COLLAPSED}"}
+    done = "Left out of all numbers, figures and verdicts"
+    if trouble_of(models):
+        done = "No seed is sound: no verdict rests on this run, and its numbers stand as they are"
+    said = {"collapsed": "collapsed, hardly better than chance on validation after the last epoch"}
     return [
-        f"{text.seeds(seeds).capitalize()} {said.get(why, why)}. {left_out}."
+        f"{said.get(why, why).capitalize()}: {text.seeds(seeds)}. {done}."
         for why, seeds in in_trouble(models).items()
     ]
 

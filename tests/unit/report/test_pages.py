@@ -384,7 +384,7 @@ def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(r
     assert "open    reports/mini/index.html" in said
     numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
     assert "collapsed" in numbers["2.2"][1]
-    assert "Seed 0 collapsed" in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
+    assert "after the last epoch: seed 0." in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_them_out(report, tmp_path):
@@ -395,8 +395,8 @@ def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_th
     made = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
     write_report(made, tmp_path, tmp_path)
     text = (tmp_path / "runs/mixed.html").read_text(encoding="utf-8")
-    assert "Seed 10 collapsed" in text and "Left out of all numbers" in text
-    assert "No verdict rests on it" not in text
+    assert "after the last epoch: seed 10. Left out of all numbers" in text
+    assert "no verdict rests" not in text
     assert "mean over 2 seeds" in text and '<th scope="col" class="n">seed 10' not in text
     (row,) = [cells for number, cells in Page(text_of(tmp_path, "index")).tables["table2"] if number == "2.2"]
     assert row[3] == ["41.0", "±", "0.0"] and "10" in row[1]
