@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
@@ -41,8 +41,6 @@ Rows = slice | np.ndarray
 
 # Scores of a matrix that are counted at once: they stay in the cache.
 _AT_ONCE = 1 << 20
-# Queries a row with which all of the row is compared; with more, the row is sorted.
-_FEW = 6
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.
 _TILE = (1024, 512)
 # Elements of the largest temporaries of other similarities. On a CPU they fit a core's cache; with fewer, time is lost passing the
@@ -324,7 +322,7 @@ class ScoreMatrix(Blocks):
     Raises
     ------
     VseppError
-        On another shape or dtype; on NaN where it is counted.
+        On another shape or dtype, and on NaN.
     """
 
     ARRAYS = ("scores",)
@@ -335,15 +333,15 @@ class ScoreMatrix(Blocks):
             raise VseppError(
                 f"scores: expected floating-point numbers (images, captions), got shape {scores.shape} of {scores.dtype}"
             )
+        if (unknown := np.isnan(scores.max(axis=1))).any():
+            raise VseppError(f"scores: image row {np.argmax(unknown)} holds NaN, which has no rank")
         self.scores, self.shape = scores, scores.shape
         self.block_shape = max(1, _AT_ONCE // self.shape[1]), self.shape[1]
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> ScoreMatrix:
-        """From the arrays of a file; NaN is refused at once."""
-        made = cls(arrays["scores"])
-        _refuse_nan(made.scores.max(axis=1)[:, None], 0)
-        return made
+        """From the arrays of a file."""
+        return cls(arrays["scores"])
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -365,9 +363,7 @@ class ScoreMatrix(Blocks):
 
     def block(self, images: slice, captions: slice) -> np.ndarray:
         """A copy of a part of the matrix."""
-        block = np.array(self.scores[images, captions])
-        _refuse_nan(block, images.start)
-        return block
+        return np.array(self.scores[images, captions])
 
 
 class BestLists(Scores):
@@ -487,48 +483,15 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     own = queries[inside], items[inside]
     of_own = scores[own]
     scores[own] = np.nan  # so that no comparison counts them
-    # Sorting a row costs about as much as comparing all of it with a few scores.
-    if xp is np and len(queries) > _FEW * len(scores):
-        ordered = np.array(scores, order="C")
-        ordered.sort(axis=1)  # NaN comes last
-        wrong = ordered.shape[1] - np.bincount(own[0], minlength=len(ordered))[queries]
-        below, up_to = (count_below(ordered, queries, right, within) for within in (np.less, np.less_equal))
-        twice = 2 * wrong - below - up_to
-    else:
-        twice = np.empty(len(queries), np.int64)
-        place = np.arange(len(queries)) - np.searchsorted(queries, queries)
-        for asked in (
-            place == number for number in range(place.max() + 1)
-        ):  # of each row one score at a time
-            rows, wanted = (xp.asarray(values[asked], device=scores.device) for values in (queries, right))
-            some = scores if len(rows) == len(scores) else scores[rows]
-            counts = (some > wanted[:, None]).sum(1) + (some >= wanted[:, None]).sum(1)
-            twice[asked] = counts if xp is np else counts.cpu().numpy()
+    twice = np.empty(len(queries), np.int64)
+    place = np.arange(len(queries)) - np.searchsorted(queries, queries)
+    for asked in (place == number for number in range(place.max() + 1)):  # of each row one score at a time
+        rows, wanted = (xp.asarray(values[asked], device=scores.device) for values in (queries, right))
+        some = scores if len(rows) == len(scores) else scores[rows]
+        counts = (some > wanted[:, None]).sum(1) + (some >= wanted[:, None]).sum(1)
+        twice[asked] = counts if xp is np else counts.cpu().numpy()
     scores[own] = of_own
     return twice
-
-
-def count_below(
-    ordered: np.ndarray, rows: np.ndarray, values: np.ndarray, within: Callable[..., np.ndarray]
-) -> np.ndarray:
-    """How many numbers of a row lie below a value, int64 `(q,)`: a binary search of all at once.
-
-    Parameters
-    ----------
-    ordered
-        `(n, m)`, each row ascending.
-    rows, values
-        `(q,)`, which row, and which value.
-    within
-        `np.less`, or `np.less_equal`, which counts equal ones too.
-    """
-    flat, length = ordered.reshape(-1), ordered.shape[1]
-    found = np.zeros(len(rows), np.int64)
-    for step in (1 << bit for bit in reversed(range(length.bit_length()))):
-        further = found + step
-        last = rows * length + np.minimum(further, length) - 1
-        found = np.where((further <= length) & within(flat[last], values), further, found)
-    return found
 
 
 def on_grid(embeddings: np.ndarray) -> np.ndarray:
@@ -581,12 +544,6 @@ def _checked_similarity(similarity: Component) -> Component:
     defaults = asdict(type(chosen)())
     different = {name: value for name, value in asdict(chosen).items() if value != defaults[name]}
     return Component(similarity.name, different)
-
-
-def _refuse_nan(scores: np.ndarray, first: int) -> None:
-    """Refuse NaN in scores `(n, m)` of images from row `first`."""
-    if (unknown := np.isnan(scores).any(axis=1)).any():
-        raise VseppError(f"scores: image row {first + int(np.argmax(unknown))} holds NaN, which has no rank")
 
 
 def between(ordered: np.ndarray, rows: slice) -> slice:

@@ -89,22 +89,6 @@ class TestSet:
         arrays |= {name: ids for name in _IDS if (ids := getattr(self, name)) is not None}
         write_arrays(path, compressed=False, **arrays, **of_scores)
 
-    def part(self, images: slice, captions: np.ndarray) -> TestSet:
-        """A range of images and some of their captions, by row.
-
-        Raises
-        ------
-        VseppError
-            If the scores are lists of the best of all.
-        """
-        return TestSet(
-            self.scores.part(images, captions),
-            self.caption_to_image[captions] - (images.start or 0),
-            None if self.image_ids is None else self.image_ids[images],
-            None if self.caption_ids is None else self.caption_ids[captions],
-            self.similarity,
-        )
-
 
 def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
     """The image row of each caption as int64, every row in range and every image with a caption."""

@@ -125,6 +125,29 @@ def test_short_lists_are_judged_like_a_matrix_whose_other_scores_are_below():
         np.testing.assert_array_equal(found.ranks[task].ranks, by_matrix.ranks[task].ranks)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_ratings_go_with_lists_as_with_the_matrix_whose_scores_they_hold(seed):
+    """Ratings and rows of the file are in orders of their own."""
+    rng, owned = np.random.default_rng(seed), np.arange(40)
+    images, captions = rng.permutation(owned), rng.permutation(owned + 100)
+    asked = rng.permutation(owned)
+    rated = {"sits": ("i2t", asked, asked + 100, rng.integers(0, 6, 40).astype(float))}
+    own = owned, owned + 100
+    truth = Gallery.of(*own).truth("rated", ratings=rated, i2t=own, t2i=own[::-1])
+    scores = rng.standard_normal((40, 40))
+    owner = np.argsort(images)[captions - 100]
+    items = [np.argsort(-table, axis=1) for table in (scores, scores.T)]
+    values = [
+        np.take_along_axis(table, of, axis=1) for table, of in zip((scores, scores.T), items, strict=True)
+    ]
+    lists = BestLists((items[0], values[0]), (items[1], values[1]))
+    by_matrix, by_lists = (
+        judge(TestSet(each, owner, images, captions), truth).correlations
+        for each in (ScoreMatrix(scores), lists)
+    )
+    assert by_matrix == by_lists and list(by_matrix) == ["sits"]
+
+
 def test_values_of_images_average_to_the_metric_and_count_the_images_that_ask():
     truth = small_truth()
     found = judge(small_set(np.random.default_rng(5)), truth)
