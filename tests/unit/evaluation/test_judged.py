@@ -17,6 +17,7 @@ from vsepp.evaluation.metrics import METRICS, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import kept_ranks, rank
 from vsepp.evaluation.ratings import correlation
 from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix
+from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Gallery, Positives, Ratings, Truth
 from vsepp.evaluation.truths import cxc, eccv
 
