@@ -399,10 +399,10 @@ def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(mod
             models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
     spec = Differences(
         kind="differences", title="Differences", caption="A caption.", dataset="flickr",
-        metrics=("i2t_r1", "rsum"), protocol="1K", runs=("vsepp", "vse0", "vse0", "missing"), labels=("MH − SH", "a name"),
+        metrics=("i2t_r1", "rsum"), protocol="1K", runs=(("vsepp", "vse0"), ("vse0", "missing")), labels=("MH − SH", "a name"),
     )  # fmt: skip
     claimed = verdict(runs=("vsepp", "vse0")).spec
-    runs = {run: {"dataset": "flickr", "encoder": "vgg"} for run in spec.runs}
+    runs = {run: {"dataset": "flickr", "encoder": "vgg"} for run in spec.named}
     drawn = draw(
         "differences", spec, claims=(("gain", replace(claimed, published={"i2t_r1": 2.1})),), runs=runs
     )

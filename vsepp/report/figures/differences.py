@@ -19,7 +19,7 @@ from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
 from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
-from vsepp.report.figures import FigureOfScores
+from vsepp.report.figures import FigureOfScores, require_as_many
 from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
@@ -48,21 +48,18 @@ class Figure(FigureOfScores):
     kind: Literal["differences"]
     metrics: Annotated[tuple[AveragedMetric, ...], Field(min_length=1)]
     """A panel each, such as i2t_r1."""
-    runs: Annotated[tuple[str, ...], Field(min_length=2)]
-    """Two run ids a label: the second is subtracted from the first."""
+    runs: Annotated[tuple[tuple[str, str], ...], Field(min_length=1)]
+    """A pair of run ids a label: the second is subtracted from the first."""
 
     @model_validator(mode="after")
-    def _has_two_runs_a_label(self) -> Figure:
-        if len(self.runs) != 2 * len(self.labels):
-            raise ValueError(
-                f"runs: got {len(self.runs)} with {len(self.labels)} labels; expected two a label"
-            )
+    def _has_its_labels(self) -> Figure:
+        require_as_many(self.labels, len(self.runs))
         return self
 
     @property
     def named(self) -> tuple[str, ...]:
         """Run ids."""
-        return self.runs
+        return tuple(dict.fromkeys(run for pair in self.runs for run in pair))
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A row per label, a panel per metric: the first run of a pair less the second one, both intervals, and the paper's effect."""
@@ -74,7 +71,7 @@ class Figure(FigureOfScores):
             if effect is not None
         }
         claims = list[tuple[str, Claim]]()
-        for label, pair in zip(self.labels, zip(self.runs[::2], self.runs[1::2], strict=True), strict=True):
+        for label, pair in zip(self.labels, self.runs, strict=True):
             effects = {metric: printed.get((pair, metric)) for metric in self.metrics}
             keys: Any = {"claim": label, "runs": pair, "protocol": self.protocol, "published": effects}
             claims.append((label, Difference(kind="difference", **keys)))
