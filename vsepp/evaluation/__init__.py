@@ -1,9 +1,7 @@
-"""What is ranked, what is correct, and what ranks say.
+"""How well a model retrieves: from scores of a test set to ranks, metrics, and how sure they are.
 
-To read in this order: `scores` (embeddings, a matrix, lists of the best: whatever counts the items above a score), `truth` and `truths` (correct
-items of each query: own captions under a protocol, what people judged), `test_set`, `ranks` (of every correct item, and the paper's metrics),
-`evaluate` (a test set under truths, as it is written), `metrics` (all metrics, and their values for each image), `ratings`, `intervals` (how sure a
-level or a difference is); then `encode`, `rerank` and `run`, from a trained run to its evaluation.
-
-It imports features, models, data and base; only `encode`, `rerank` and `run` need torch.
+Read `test_set` (what is ranked) and `scores` (embeddings, a matrix or lists of the best, and how they are counted), `truth` and `truths`
+(which items are correct), `ranks` (a rank is a count), `evaluate` (a test set under truths, and its files), `metrics` (the one table of
+metrics), `intervals` (values per image, levels, effects) and `ratings` (correlations with people's ratings). `encode`, `rerank` and `run`
+lead from a trained run to all of these, and alone import torch. It imports `base`, `data`, `models` and `features`.
 """
