@@ -7,6 +7,7 @@ from test_sets import embedded, under
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.evaluate import save
+from vsepp.evaluation.metrics import METRICS
 from vsepp.evaluation.ranks import retrieval_metrics, retrieval_ranks
 from vsepp.evaluation.truth import protocol_folds
 
@@ -95,3 +96,4 @@ def test_what_is_printed_names_the_protocol_and_has_every_metric_of_both_directi
     assert lines[3].split() == ["R@1", *(f"{side.r1:.1f}" for side in sides)]
     assert lines[6].split() == ["Med", "r", *(f"{side.medr:.1f}" for side in sides)]
     assert lines[-1] == f"rsum {evaluation.metrics.rsum:.1f}"
+    assert [line.split("  ")[0] for line in lines[3:8]] == [metric.name for metric in METRICS.values()][:5]
