@@ -92,6 +92,13 @@ class Effect:
     """p of a paired permutation test over the images, two-sided, corrected for all that is told together; see `told_together`."""
     p_alone: float | None = None
     """p as the test gave it."""
+    lone_side: bool = False
+    """Whether one seed of a side stands beside several seeds of the other side."""
+
+    @property
+    def one_seed(self) -> bool:
+        """Whether a side has one seed alone, which settles nothing."""
+        return len(self.by_seed) < 2 or self.lone_side
 
     @property
     def sign(self) -> int:
@@ -102,9 +109,9 @@ class Effect:
     def why(self) -> str:
         """Why the difference does not count; empty where it does.
 
-        It counts where several seeds were compared, zero lies outside both intervals, on the same side, and p is below `ALPHA`.
+        It counts where both sides have several seeds, zero lies outside both intervals, on the same side, and p is below `ALPHA`.
         """
-        if len(self.by_seed) < 2:
+        if self.one_seed:
             return "one seed"
         if self.seeds is None:
             return "the seeds have equal results, so they give no interval"
@@ -173,8 +180,8 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     Parameters
     ----------
     over, of
-        Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order. For a
-        difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
+        Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order, or one seed of a side,
+        which is held against each seed of the other. For a difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
     tests
         Number of tests that p will be corrected for: with many tests, more permutations, so that a small p can still be told.
 
@@ -184,7 +191,8 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
         Without seeds or with fewer than two images, and where both were measured on different numbers of images or seeds.
     """
     shapes = np.shape(over), np.shape(of)
-    if shapes[0] != shapes[1] or len(shapes[0]) != 2 or shapes[0][0] < 1 or shapes[0][1] < 2:
+    whole = all(len(shape) == 2 and shape[0] > 0 and shape[1] > 1 for shape in shapes)
+    if not whole or shapes[0][1] != shapes[1][1] or len({1, shapes[0][0], shapes[1][0]}) > 2:
         raise VseppError(
             f"expected values of the same seeds and of at least two images, got (seeds, images) {shapes[0]} and {shapes[1]}"
         )
@@ -198,6 +206,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
         seeds=seed_interval(by_seed),
         p=p,
         p_alone=p,
+        lone_side=len(over) != len(of),
     )
 
 

@@ -13,6 +13,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from vsepp.base.declared import PROTOCOLS
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
@@ -77,10 +79,10 @@ class Comparison:
         pairs = [(first, second) for metric, first, second in self.effects if metric == "i2t_r1"]
         if len(self.models) > 2 or not pairs:
             return []
-        values = (
+        first, second = (
             [model.values(self.protocol, "i2t_r1") for model in self.paired.models[name]] for name in pairs[0]
         )
-        return list(map(intervals.mcnemar, *values))
+        return [intervals.mcnemar(*seed) for seed in zip(*np.broadcast_arrays(first, second), strict=True)]
 
     @property
     def warnings(self) -> list[str]:
@@ -92,9 +94,7 @@ class Comparison:
             each = "side" if len(sides) == 2 else "model"
             warnings.append(f"one seed per {each}: the result of another seed is unknown")
         elif single:
-            warnings.append(
-                f"{text.listing(single)}: one model beside each seed of the others, not several seeds"
-            )
+            warnings.append(f"{text.listing(single)}: one model beside each seed of the others")
         ranked_by: dict[str, list[str]] = {}
         for name, side in sides.items():
             ranked_by.setdefault(side[0].tested(self.protocol)["similarity"], []).append(name)
@@ -202,11 +202,9 @@ class Comparison:
 
     def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
-        if self.effects and len(self.paired.seeds) == 1:
-            yield ONE_SEED
-            return
         alike: dict[str, list[str]] = {}
-        for (metric, first, second), effect in self.effects.items():
+        several = {pair: effect for pair, effect in self.effects.items() if not effect.one_seed}
+        for (metric, first, second), effect in several.items():
             if not effect.sign and len(self.models) == 2:
                 alike.setdefault(effect.why, []).append(metric)
             elif not effect.sign:
@@ -216,10 +214,12 @@ class Comparison:
         if len(self.models) == 2:
             for why, metrics in alike.items():
                 yield f"No significant difference in {text.metrics(*metrics)}: {why}."
-        elif self.effects:
+        elif several:
             for metric, pairs in alike.items():
                 yield f"No significant difference in {text.metrics(metric)}: {'; '.join(pairs)}."
-            yield "All other pairs differ significantly, after Holm for all pairs and metrics."
+            yield "All other pairs of several seeds differ significantly, after Holm for all pairs and metrics."
+        if len(several) < len(self.effects):
+            yield ONE_SEED
 
 
 def compare(

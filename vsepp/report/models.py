@@ -241,7 +241,8 @@ class Paired:
     """Models that are compared, seed by seed."""
 
     models: Models
-    """Side → its models of `seeds`, in their order; where there are none, all its sound ones; of a side in trouble, all."""
+    """Side → its models of `seeds`, in their order; where there are none, all its sound ones; of a side in trouble, all. A single model
+    without a seed is there once."""
     seeds: tuple[int | None, ...]
     """Seeds that all sides have, sound; `None` where no side has a seed."""
     trouble: Mapping[str, str]
@@ -260,7 +261,7 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     Parameters
     ----------
     sides
-        Side → its models, a seed each. A single model without a seed stands beside each seed of the others.
+        Side → its models, a seed each. A single model without a seed is compared with each seed of the others.
     protocol
         Under which they are compared; `None` for curves of validation.
 
@@ -285,7 +286,6 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     seeds = tuple(sorted(common)) if by_seed else (None,)  # type: ignore[type-var]  # seeds of several are known
     models = {name: counting.get(name, side) for name, side in sides.items()}
     if seeds:
-        models |= {name: list(side) * len(seeds) for name, side in counting.items()}
         models |= {name: [of[seed] for seed in seeds] for name, of in by_seed.items()}
     dropped = any(len(of) > len(seeds) for of in by_seed.values())
     return Paired(

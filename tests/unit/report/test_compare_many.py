@@ -69,16 +69,22 @@ def test_json_has_all_pairs_unrounded(three):
     assert pairs["high", "low"]["difference"] == pytest.approx(3 * 19.8)
 
 
-def test_a_file_stands_beside_each_seed_and_seeds_are_those_of_all(files, tmp_path):
+def test_a_file_stands_beside_each_seed_and_is_one_seed_and_seeds_are_those_of_all(files, tmp_path):
     for name, seeds in (("mine", (3, 4, 5)), ("theirs", (4, 5, 6))):
         for seed in seeds:
             evaluated(tmp_path / f"{name}/seed-{seed}", seed=seed)
     found = compare({"mine": tmp_path / "mine", "file": files("f", 1.5), "theirs": tmp_path / "theirs"})
     assert found.paired.seeds == (4, 5)
-    assert {len(level.by_seed) for level in found.levels["rsum"].values()} == {2}
-    assert found.levels["rsum"]["file"].seeds is None
+    assert {name: len(level.by_seed) for name, level in found.levels["rsum"].items()} == {
+        "mine": 2,
+        "file": 1,
+        "theirs": 2,
+    }
+    beside = [effect for (_, *names), effect in found.effects.items() if "file" in names]
+    assert {len(effect.by_seed) for effect in beside} == {2} and {effect.sign for effect in beside} == {0}
     assert any(warning.startswith("file: one model beside each seed") for warning in found.warnings)
-    assert {frozenset(pair) for pair in alike(found)} == {frozenset(("mine", "theirs"))}
+    assert {frozenset(pair) for pair in alike(found)} >= {frozenset(("mine", "theirs"))}
+    assert str(found).splitlines()[-1] == ONE_SEED
 
 
 def test_a_model_that_ranks_like_chance_is_in_no_comparison(files):
