@@ -34,7 +34,7 @@ PASSED = {
 }
 """What is passed on → names of arguments."""
 # Layers that a cell of a table does not depend on.
-_ASIDE = ("cli", "scenes", "sources", "released", "export", "search", "serve", "runtime")
+_ASIDE = ("apps", "scenes")
 _LAYOUT = {
     tokenize.COMMENT,
     tokenize.NL,

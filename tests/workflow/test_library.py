@@ -220,7 +220,7 @@ def test_the_wheel_asks_an_exported_model_in_a_clean_environment(exported, test_
     for model in (exported, *shipped_models()):
         found = said("vsepp", "query", model, "--text", "a red circle", "--pictures", ".")
         assert found.splitlines()[-1].split()[-1] == "a.jpg"
-    templates = Path(file).parent / "reporting/templates"
+    templates = Path(file).parent / "report/templates"
     assert {path.name for path in templates.iterdir()} == {path.name for path in TEMPLATES.iterdir()}
     (facts,) = made.glob("lib/*/site-packages/vsepp-*.dist-info")
     licences = {
