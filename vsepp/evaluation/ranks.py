@@ -302,12 +302,13 @@ class _Asked:
         scores
             `(n,)`, of the pairs.
         twice
-            `(n,)`, twice the number of items above each pair, see `Scores.above`.
+            `(n,)`, twice the number of items above each pair that are a positive of its query under no truth.
         """
+        # Under a truth, positives of the other truths are wrong items.
+        twice = twice + _twice_above_in_group(self.queries, scores)
         found = []
         for there, places in zip(self._there, self._places, strict=True):
             of_truth = np.full(len(there), 2 * self._gallery)
-            # What lies above a positive and is one of the query's positives too is no wrong item.
             of_truth[there] = twice[places] - _twice_above_in_group(self.queries[places], scores[places])
             found.append(of_truth / 2)
         return found

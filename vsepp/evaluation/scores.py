@@ -105,9 +105,10 @@ class Scores(ABC):
 
     @abstractmethod
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the number of items above each pair's score, tied ones counted half, its own among them: int64 `(n,)` of both directions.
+        """Twice the number of wrong items above each pair's score, tied items counted half: int64 `(n,)` of both directions.
 
-        Items are captions for the pairs of `i2t`, which are ordered by image, and images for the pairs of `t2i`, ordered by caption.
+        Items are captions for the pairs of `i2t`, which are ordered by image, and images for the pairs of `t2i`, ordered by
+        caption. Items paired with a query are not wrong items of it.
         """
 
 
@@ -120,7 +121,7 @@ class Blocks(Scores):
     """A torch device; `None`: blocks are NumPy arrays, made and counted on all threads."""
 
     def block(self, images: slice, captions: slice) -> Any:
-        """`scores[image, caption]` of a range of both."""
+        """`scores[image, caption]` of a range of both: an array of its own, since it is written to."""
         raise NotImplementedError
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +143,11 @@ class Blocks(Scores):
         def count(block: tuple[slice, slice, slice, slice]) -> tuple[np.ndarray, np.ndarray]:
             images, captions, asking_images, asking_captions = block
             scores = self.block(images, captions)
-            of_images = i2t.images[asking_images] - images.start, i2t.scores[asking_images]
-            of_captions = t2i.captions[asking_captions] - captions.start, t2i.scores[asking_captions]
-            return twice_above(scores, *of_images), twice_above(scores.T, *of_captions)
+            rows, columns, right = (values[asking_images] for values in i2t)
+            of_images = twice_above(scores, rows - images.start, columns - captions.start, right)
+            rows, columns, right = (values[asking_captions] for values in t2i)
+            of_captions = twice_above(scores.T, columns - captions.start, rows - images.start, right)
+            return of_images, of_captions
 
         asked = [
             (images, captions, between(i2t.images, images), between(t2i.captions, captions))
@@ -359,8 +362,8 @@ class ScoreMatrix(Blocks):
         return np.asarray(self.scores[images, captions])
 
     def block(self, images: slice, captions: slice) -> np.ndarray:
-        """A part of the matrix."""
-        return np.asarray(self.scores[images, captions])
+        """A copy of a part of the matrix."""
+        return np.array(self.scores[images, captions])
 
 
 class BestLists(Scores):
@@ -437,12 +440,12 @@ class BestLists(Scores):
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""
         counts = []
-        for direction, queries, right in (
-            ("i2t", i2t.images, i2t.scores),
-            ("t2i", t2i.captions, t2i.scores),
+        for direction, queries, items, right in (
+            ("i2t", i2t.images, i2t.captions, i2t.scores),
+            ("t2i", t2i.captions, t2i.images, t2i.scores),
         ):
             parts = [
-                twice_above(table, queries[part] - first, right[part])
+                twice_above(table, queries[part] - first, items[part], right[part])
                 for part, first, table in self._tables(direction, queries)
             ]
             counts.append(np.concatenate(parts))
@@ -458,15 +461,15 @@ class BestLists(Scores):
             yield between(queries, rows), rows.start, table[:, :gallery]
 
 
-def twice_above(scores: Any, queries: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Twice the number of items above some scores: an item above counts two, by > and by ≥, a tied item counts one, by ≥ alone.
+def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied item counts one, by ≥ alone.
 
     Parameters
     ----------
     scores
-        `(n, m)`, of all queries with some items, an array or a tensor.
-    queries, right
-        `(q,)`, each query's row, ascending, and the score to count above.
+        `(n, m)`, of all queries with some items, an array or a tensor; changed meanwhile, and restored.
+    queries, items, right
+        `(q,)`, each query's row, ascending, its positive's column, which may lie outside, and the score to count above.
 
     Returns
     -------
@@ -476,6 +479,10 @@ def twice_above(scores: Any, queries: np.ndarray, right: np.ndarray) -> np.ndarr
     if not len(queries):
         return np.zeros(0, np.int64)
     xp = namespace(scores)
+    inside = (items >= 0) & (items < scores.shape[1])
+    own = queries[inside], items[inside]
+    of_own = scores[own]
+    scores[own] = np.nan  # so that no comparison counts them
     twice = np.empty(len(queries), np.int64)
     place = np.arange(len(queries)) - np.searchsorted(queries, queries)
     for asked in (place == number for number in range(place.max() + 1)):  # of each row one score at a time
@@ -483,6 +490,7 @@ def twice_above(scores: Any, queries: np.ndarray, right: np.ndarray) -> np.ndarr
         some = scores if len(rows) == len(scores) else scores[rows]
         counts = (some > wanted[:, None]).sum(1) + (some >= wanted[:, None]).sum(1)
         twice[asked] = counts if xp is np else counts.cpu().numpy()
+    scores[own] = of_own
     return twice
 
 

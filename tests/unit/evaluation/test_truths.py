@@ -86,20 +86,24 @@ def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, devic
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32]))
-def test_items_above_a_score_are_counted_alike_in_arrays_and_tensors(seed, dtype):
-    """Infinite scores are scores."""
+def test_sorted_and_compared_counts_are_the_same(seed, dtype):
+    """One positive each is compared with its row, several are searched in the sorted row; infinite scores are scores."""
     rng = np.random.default_rng(seed)
     n, m = rng.integers(1, 9, 2)
     scores = rng.choice(np.array([-np.inf, -1, 0, 1, 2, np.inf], dtype), (n, m))
-    queries, _ = np.argwhere(rng.random((n, m + 2)) < rng.random()).T
-    right = rng.choice(scores.ravel(), len(queries))
-    expected = [
-        (scores[query] > value).sum() + (scores[query] >= value).sum()
-        for query, value in zip(queries, right, strict=True)
-    ]
-    of_array, of_tensor = (twice_above(kind, queries, right) for kind in (scores, torch.from_numpy(scores)))
-    np.testing.assert_array_equal(of_array, np.array(expected, np.int64))
-    np.testing.assert_array_equal(of_tensor, of_array)
+    pairs = np.argwhere(rng.random((n, m + 2)) < rng.random())
+    queries, items = pairs.T  # the last two columns are of items elsewhere
+    right = rng.choice(scores.ravel(), len(pairs))
+    before = scores.copy()
+    expected = []
+    for query, value in zip(queries, right, strict=True):
+        wrong = np.delete(scores[query], [item for item in items[queries == query] if item < m])
+        expected.append((wrong > value).sum() + (wrong >= value).sum())
+    together = twice_above(scores, queries, items, right)
+    alone = twice_above(torch.from_numpy(scores), queries, items, right)
+    np.testing.assert_array_equal(together, np.array(expected, np.int64))
+    np.testing.assert_array_equal(alone, together)
+    np.testing.assert_array_equal(scores, before)
 
 
 def best(scores, k):
