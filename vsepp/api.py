@@ -33,6 +33,7 @@ from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
+from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.encode import (
     BATCH,
     embed_captions,
@@ -41,7 +42,6 @@ from vsepp.evaluation.encode import (
 )
 from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.evaluate import evaluate as evaluate_test_set
-from vsepp.evaluation.rerank import best_of_blocks
 from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions

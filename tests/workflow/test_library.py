@@ -142,7 +142,7 @@ assert main(["serve", {str(exported)!r}]) == 1
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("protocol 5K: 1 fold of 1 images") == 2
+    assert done.stdout.count("protocol 5K: 1 fold of 1 image,") == 2
     assert done.stdout.splitlines()[-1].split()[-1] == "a.jpg"
     assert "pip install 'vsepp[workflow]'" in done.stderr
     assert "pip install 'vsepp[serve]'" in done.stderr

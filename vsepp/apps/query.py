@@ -23,8 +23,8 @@ from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.pictures import Picture, read_picture
 from vsepp.data.store import WholeImages, open_store
+from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.encode import split_rows
-from vsepp.evaluation.rerank import best_of_blocks
 from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped import model_folder, shipped_models

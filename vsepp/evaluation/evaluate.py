@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.base.declared import TASKS
 from vsepp.base.files import write_arrays, write_text
 from vsepp.evaluation.ranks import (
-    DirectionMetrics,
     Ranks,
     RetrievalMetrics,
     metrics_of_folds,
@@ -22,7 +20,7 @@ from vsepp.evaluation.ranks import (
     retrieval_metrics,
     task_ranks,
 )
-from vsepp.evaluation.ratings import ESTIMATES, Correlation, correlation
+from vsepp.evaluation.ratings import Correlation, correlation
 from vsepp.evaluation.scores import BestLists, Scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Positives, Truth
@@ -31,7 +29,6 @@ LISTS = "best.npz"
 """File of the re-ranked lists, beside `ranks.npz`."""
 Rerank = Callable[[Any, slice, np.ndarray], BestLists]
 """Scores of a fold, and which images and captions of the whole test set it has → the best items of each query with new scores."""
-_PAPER = {"r1": "R@1", "r5": "R@5", "r10": "R@10", "medr": "Med r", "meanr": "Mean r"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +77,7 @@ class Evaluation:
     def arrays(self) -> dict[str, np.ndarray]:
         """`<protocol>_<part>` → an array of `ranks.npz`, see `vsepp.evaluation.ranks.kept_ranks`."""
         found: dict[str, np.ndarray] = {}
-        if self.truth.image_ids is None:
+        if not self.truth.by_people:
             of_captions = self.truth.tasks["t2i"]
             captions = np.searchsorted(of_captions.queries, self.truth.tasks["i2t"].items)
             found = {"i2t": self.ranks["i2t"].best, "t2i": self.ranks["t2i"].ranks}
@@ -95,10 +92,9 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """All but the ranks, as `metrics.json` holds it."""
-        by_ids = self.truth.image_ids is not None
         return {
             "protocol": self.protocol,
-            **({"truth": self.truth.digest} if by_ids else {}),
+            **({"truth": self.truth.digest} if self.truth.by_people else {}),
             "fold_size": self.fold_size,
             "folds": len(self.truth.folds),
             "n_images": self.shape[0],
@@ -106,7 +102,7 @@ class Evaluation:
             "similarity": self.similarity,
             **({"reranked": self.reranked} if self.lists else {}),
             **self.metrics.to_dict(),
-            **({} if by_ids else {"per_fold": [fold.to_dict() for fold in self.per_fold]}),
+            **({} if self.truth.by_people else {"per_fold": [fold.to_dict() for fold in self.per_fold]}),
             **{
                 what: {"spearman": each.value, "sd": each.sd, "interval_images": [each.low, each.high]}
                 for what, each in self.correlations.items()
@@ -114,47 +110,10 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        """The paper's metrics to read."""
-        sides: list[DirectionMetrics] = [getattr(self.metrics, task) for task in self.ranks]
-        return self.table(
-            {name: [f"{getattr(side, key):.1f}" for side in sides] for key, name in _PAPER.items()}
-        )
+        """What was ranked and every metric, to read."""
+        from vsepp.evaluation.shown import evaluation_text
 
-    def table(self, rows: Mapping[str, Sequence[str]]) -> str:
-        """What was ranked, metrics to read, and notes; numbers are rounded here and in `rows` and nowhere else.
-
-        Parameters
-        ----------
-        rows
-            Name of a metric → a cell for each task.
-        """
-        kind, folds = "protocol" if self.truth.image_ids is None else "truth", len(self.truth.folds)
-        gallery = (
-            f"{folds} fold{'s' * (folds > 1)} of {self.fold_size:,} images, {self.shape[1]:,} captions in all"
-        )
-        words = f"{self.similarity} similarity" if self.similarity.isidentifier() else self.similarity
-        again = f", re-ranked, {self.reranked} of {self.fold_size}" if self.lists else ""
-        asked = (f"{len(ranks.counts):,} of {TASKS[task]}" for task, ranks in self.ranks.items())
-        width = max(24, *(len(cell) + 2 for cells in rows.values() for cell in cells))
-        lines = [
-            f"{kind} {self.protocol}: {gallery}, {words}{again}",
-            f"queries: {', '.join(asked)}",
-            f"{'':<12}" + "".join(f"{TASKS[task]:>{width}}" for task in self.ranks),
-        ]
-        lines += [
-            f"{name:<12}" + "".join(f"{cell:>{width}}" for cell in cells) for name, cells in rows.items()
-        ]
-        lines.append(f"rsum {self.metrics.rsum:.1f}")
-        lines += [
-            f"{what.upper()}: Spearman {each.value:.1f} ± {each.sd:.1f} over {ESTIMATES:,} drawings; over images "
-            f"[{each.low:.1f}, {each.high:.1f}]"
-            for what, each in self.correlations.items()
-        ]
-        if self.truth.absent:
-            lines.append(f"{self.truth.absent} correct captions outside the test set count as not found")
-        if self.truth.image_ids is not None:
-            lines.append(f"digest {self.truth.digest}")
-        return "\n".join(lines)
+        return evaluation_text(self)
 
 
 def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = None) -> list[Evaluation]:
@@ -177,9 +136,9 @@ def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = N
     Raises
     ------
     VseppError
-        If ids are missing or differ from a truth's gallery, and for lists of the best that a protocol cuts into folds.
+        If ids are missing or differ from a truth's gallery, if a caption is of another image there, and for lists of the best that a protocol cuts into folds.
     """
-    here = [truth.of_rows(tested.image_ids, tested.caption_ids) for truth in truths]
+    here = [truth.of_rows(tested.image_ids, tested.caption_ids, tested.caption_to_image) for truth in truths]
     ends = [[fold.indices(tested.scores.shape[0])[:2] for fold in truth.folds] for truth in here]
     folds = {of: _Fold.of(tested, *of, rerank) for of in dict.fromkeys(one for each in ends for one in each)}
     ranks: list[dict[str, np.ndarray]] = [{} for _ in here]
@@ -201,7 +160,7 @@ def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = N
                 (sum(fold.scores.shape[0] for fold in its), sum(fold.scores.shape[1] for fold in its)),
                 task_ranks(truth, ranks[number]),
                 _correlations(truth, here[number], its[0].scores),
-                _joined(its) if rerank and truth.image_ids is None else {},
+                _joined(its) if rerank and not truth.by_people else {},
             )
         )
     return results

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.errors import VseppError
+from vsepp.base.words import p_text
 
 LEVEL = 0.95
 ALPHA = 0.05
 """A p value below it, corrected for the number of tests, tells a difference."""
 RESAMPLES = 9999
-# Resamples at once: bounds the memory to some hundred MB on 5,000 images.
-_BATCH = 1000
+# Resamples at once, and images in all of them: bounds the memory to some hundred MB.
+_BATCH, _DRAWN = 1000, 10**7
 # Units of a permutation test: with more images, each unit is a block of images, drawn by lot.
 _UNITS = 1000
 
@@ -138,25 +139,15 @@ class Effect:
         return all(interval.within(margin) for interval in self.bounds)
 
 
-def p_text(p: float) -> str:
-    """A p value as people write it, with enough digits to tell on which side of .05 it lies.
-
-    >>> p_text(0.00002), p_text(0.0312), p_text(0.0502)
-    ('< .001', '.031', '.0502')
-    """
-    digits = 4 if 0.0495 <= p < 0.0505 else 3
-    return "< .001" if p < 0.001 else f"{p:.{digits}f}".removeprefix("0")
-
-
 def _wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
     """The wider one of the intervals over the images and over the seeds, where there are any."""
     there = filter(None, (images, seeds))
     return max(there, key=lambda interval: interval.high - interval.low, default=None)
 
 
-def image_interval(values: np.ndarray, resamples: int = RESAMPLES) -> Interval:
+def image_interval(values: np.ndarray) -> Interval:
     """95 % bootstrap interval of a metric, from its values `(n_images,)`."""
-    return Interval(*map(float, _bootstrap((values,), np.mean, n_resamples=resamples)))
+    return Interval(*map(float, _bootstrap((values,), np.mean)))
 
 
 def image_intervals(values: np.ndarray) -> list[Interval]:
@@ -166,8 +157,9 @@ def image_intervals(values: np.ndarray) -> list[Interval]:
     times how often it was drawn.
     """
     rng, n_images, sums = np.random.default_rng(0), values.shape[1], []
-    for first in range(0, RESAMPLES, _BATCH):
-        drawn = rng.integers(0, n_images, (min(_BATCH, RESAMPLES - first), n_images))
+    batch = max(1, min(_BATCH, _DRAWN // n_images))
+    for first in range(0, RESAMPLES, batch):
+        drawn = rng.integers(0, n_images, (min(batch, RESAMPLES - first), n_images))
         times = np.array([np.bincount(images, minlength=n_images) for images in drawn])
         sums.append(times @ values.T)
     ends = np.percentile(np.concatenate(sums) / n_images, [50 * (1 - LEVEL), 50 * (1 + LEVEL)], axis=0)
@@ -202,7 +194,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     return Effect(
         value=float(np.mean(by_seed)),
         by_seed=tuple(map(float, by_seed)),
-        images=Interval(*map(float, _bootstrap((first, second), _difference, paired=True))),
+        images=Interval(*map(float, _bootstrap((first, second), _difference))),
         seeds=seed_interval(by_seed),
         p=p,
         p_alone=p,
@@ -266,14 +258,14 @@ def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:
     return np.mean(second, axis=axis) - np.mean(first, axis=axis)
 
 
-def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any, **options: Any) -> Any:
-    """Ends of the 95 % interval, `low` and `high`, over the last axis of the samples."""
+def _bootstrap(samples: tuple[np.ndarray, ...], statistic: Any) -> Any:
+    """Ends of the 95 % interval, `low` and `high`, over the last axis of the samples, which have the same images."""
     from scipy import stats
 
-    options = {"n_resamples": RESAMPLES, "batch": _BATCH, **options}
     return stats.bootstrap(
         samples, statistic, vectorized=True, axis=-1, confidence_level=LEVEL,
-        method="percentile", rng=np.random.default_rng(0), **options,
+        method="percentile", rng=np.random.default_rng(0), n_resamples=RESAMPLES, batch=_BATCH,
+        paired=len(samples) > 1,
     ).confidence_interval  # fmt: skip
 
 

@@ -6,12 +6,11 @@ NumPy is imported where it is needed, since configuration reads the names of met
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
+from vsepp.evaluation.paper import PAPER, Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,57 +21,6 @@ AT_CHANCE = "ranks like chance"
 """Said of a model for which `ranks_like_chance` is true."""
 _Z = 1.959964
 """Standard deviations of a normal distribution within which 95 % lie."""
-
-
-def _mean(values: Any) -> float:
-    return float(values.mean())
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One number for how well one task retrieves."""
-
-    name: str
-    """Name at the head of a column."""
-    of: Callable[[TaskRanks], Any]
-    """Value of each query, `(n_queries,)`, from the ranks of its positives."""
-    mean: Callable[[Any], float] = _mean
-    """Values of all queries of a fold → the metric. Where the metric is not their mean, no values per image average to it."""
-    factor: float = 100.0
-    """100 for a metric in per cent."""
-    lower_is_better: bool = False
-    needs_all: bool = False
-    """Whether it needs the ranks of every positive, not of each query's best alone."""
-
-    @property
-    def is_mean(self) -> bool:
-        """Whether it is the mean of its queries' values."""
-        return self.mean is _mean
-
-    def values(self, ranks: TaskRanks) -> Any:
-        """Value of each query, `(n_queries,)`, without the factor.
-
-        Raises
-        ------
-        VseppError
-            If it needs ranks that were not kept.
-        """
-        if self.needs_all and not ranks.whole:
-            raise VseppError(
-                f"{self.name}: needs the ranks of all correct items, which were not kept; evaluate again"
-            )
-        return self.of(ranks)
-
-    def __call__(self, ranks: TaskRanks) -> float:
-        """The metric of all queries, the mean over the folds; errors as in `values`."""
-        folds = [self.mean(values) for values in ranks.by_fold(self.values(ranks))]
-        return self.factor * (sum(folds) / len(folds))
-
-
-def _median_rank(values: Any) -> float:
-    from vsepp.evaluation.ranks import median_rank
-
-    return median_rank(values)
 
 
 def _r_precision(ranks: TaskRanks) -> Any:
@@ -96,17 +44,13 @@ def _ndcg(ranks: TaskRanks, k: int = 10) -> Any:
 
 
 METRICS: dict[str, Metric] = {
-    "r1": Metric("R@1", lambda ranks: ranks.found(1)),
-    "r5": Metric("R@5", lambda ranks: ranks.found(5)),
-    "r10": Metric("R@10", lambda ranks: ranks.found(10)),
-    "medr": Metric("Med r", lambda ranks: ranks.best, _median_rank, 1.0, lower_is_better=True),
-    "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
+    **PAPER,
     "mrr": Metric("MRR", lambda ranks: 1 / (ranks.best + 1)),
     "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
     "mapr": Metric("mAP@R", _average_precision, needs_all=True),
     "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
 }
-"""Key → metric; the paper's five, which evaluations write, come first."""
+"""Key → metric."""
 RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
 """Recalls that rsum adds up."""
 COMPARED = (*RECALLS, "rsum")
@@ -162,6 +106,8 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
 def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
     """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's rsum.
 
+    One image tells nothing.
+
     Parameters
     ----------
     ranks
@@ -173,6 +119,8 @@ def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
 
     values = per_image(ranks, "rsum")
     assert values is not None
+    if len(values) < 2:
+        return True
     folds = len(values) // ranks["i2t"].fold
     positives = [ranks[task].counts for task in ("i2t", "t2i")] if ranks["i2t"].whole else None
     low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5

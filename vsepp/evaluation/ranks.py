@@ -1,7 +1,4 @@
-"""Ranks by counting: the number of wrong items that score above a correct one, plus half of the wrong items tied with it.
-
-The paper's metrics are counts of ranks. They stand here, since trainings are validated by them; `vsepp.evaluation.metrics` has all metrics.
-"""
+"""Ranks by counting: the number of wrong items that score above a correct one, plus half of the wrong items tied with it."""
 
 from __future__ import annotations
 
@@ -14,6 +11,7 @@ import numpy as np
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
+from vsepp.evaluation.paper import PAPER
 from vsepp.evaluation.scores import EmbeddingScores, Pairs, Scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Positives, Truth, own_captions
@@ -98,10 +96,8 @@ class DirectionMetrics:
     @classmethod
     def of_folds(cls, ranks: TaskRanks) -> list[DirectionMetrics]:
         """The metrics of each fold."""
-        recalls = [[100.0 * float(np.mean(of)) for of in ranks.by_fold(ranks.found(k))] for k in (1, 5, 10)]
-        best = ranks.by_fold(ranks.best)
-        mean = [float(np.mean(of)) + 1 for of in best]
-        return [cls(*values) for values in zip(*recalls, map(median_rank, best), mean, strict=True)]
+        folds = [[metric.factor * value for value in metric.by_fold(ranks)] for metric in PAPER.values()]
+        return [cls(**dict(zip(PAPER, values, strict=True))) for values in zip(*folds, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -132,11 +128,6 @@ class RetrievalMetrics:
     def to_dict(self) -> dict[str, Any]:
         """All tasks that there are, and rsum, as `metrics.json` holds them."""
         return {**{task: found for task, found in asdict(self).items() if found}, "rsum": self.rsum}
-
-
-def median_rank(ranks: np.ndarray) -> float:
-    """Med r of ranks `(n_queries,)`, see `DirectionMetrics`."""
-    return float(np.floor(np.median(ranks))) + 1
 
 
 def metrics_of_folds(ranks: Ranks) -> list[RetrievalMetrics]:

@@ -120,9 +120,9 @@ class Blocks(Scores):
     device: Any = None
     """A torch device; `None`: blocks are NumPy arrays, made and counted on all threads."""
 
+    @abstractmethod
     def block(self, images: slice, captions: slice) -> Any:
         """`scores[image, caption]` of a range of both: an array of its own, since it is written to."""
-        raise NotImplementedError
 
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
         """Counts, see `Scores.above`."""

@@ -108,6 +108,11 @@ class Truth:
     absent: int = 0
     """Number of captions, the last of `caption_ids`, that are correct but not ranked: no model finds them."""
 
+    @property
+    def by_people(self) -> bool:
+        """Whether people judged what is correct, by ids; else it is an image's own captions, by rows."""
+        return self.image_ids is not None
+
     def images_of(self, task: str, queries: np.ndarray | None = None) -> np.ndarray:
         """The image of each query of a task, `(n_queries,)`; or of some queries, rows `(n,)`."""
         if queries is None:
@@ -138,24 +143,40 @@ class Truth:
                     said[kind] = [more]
         return value_digest(said)
 
-    def of_rows(self, image_ids: np.ndarray | None, caption_ids: np.ndarray | None) -> Truth:
+    def of_rows(
+        self, image_ids: np.ndarray | None, caption_ids: np.ndarray | None, caption_to_image: np.ndarray
+    ) -> Truth:
         """The same truth by the rows of a test set; queries and positives keep their order. A truth without ids has these rows already.
 
         Parameters
         ----------
         image_ids, caption_ids
             Ids of the test set, by row.
+        caption_to_image
+            `(n_captions,)`, the row of each caption's image in the test set.
 
         Raises
         ------
         VseppError
-            If ids are missing, or differ from the truth's gallery, naming the first and how many differ.
+            If ids are missing, or differ from the truth's gallery, or captions are of other images, naming the first and how many differ.
         """
         if self.image_ids is None or self.caption_ids is None or self.caption_to_image is None:
             return self
         gallery = np.asarray(self.caption_ids)[: len(self.caption_ids) - self.absent]
         images = _places("image", image_ids, np.asarray(self.image_ids), self.name)
         captions = _places("caption", caption_ids, gallery, self.name)
+        owner = images[self.caption_to_image[np.argsort(captions)]]
+        other = np.flatnonzero(owner != caption_to_image)
+        if len(other):
+            assert image_ids is not None and caption_ids is not None  # else they have no places
+            caption, found, expected = (
+                caption_ids[other[0]],
+                *image_ids[[caption_to_image[other[0]], owner[other[0]]]],
+            )
+            raise VseppError(
+                f"truth {self.name}: caption {caption} is of image {found} by caption_to_image, and of image {expected} by the truth "
+                f"({len(other)} captions differ); expected each caption's own image"
+            )
         rows = {"i": images, "t": np.append(captions, len(captions) + np.arange(self.absent))}
         return replace(
             self,
@@ -173,7 +194,7 @@ class Truth:
             caption_ids=None
             if caption_ids is None
             else np.append(caption_ids, self.caption_ids[len(gallery) :]),
-            caption_to_image=images[self.caption_to_image[np.argsort(captions)]],
+            caption_to_image=owner,
         )
 
 

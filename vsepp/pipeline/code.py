@@ -29,6 +29,7 @@ NOT_COMPUTATION = tuple(
         "base.progress",
         "base.publish",
         "base.spec",
+        "evaluation.shown",
         "pipeline",
         "apps",
     )

@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from vsepp.base import declared
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
-from vsepp.evaluation.intervals import p_text
+from vsepp.base.words import count, p_text, plural, rounded  # noqa: F401
 from vsepp.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ DIRECTIONS: dict[str, str] = {task: TASKS[task] for task in ("i2t", "t2i")}
 """Direction of a query → the field's name for it: image→text is caption retrieval."""
 
 MISSING = "–"
-DIGITS = 1
-"""Decimals of recalls and median ranks, as the paper prints them."""
-
 MARK = "†"
 """Sign at numbers: no commit holds the code or the parameters behind them."""
 
@@ -78,19 +75,13 @@ class Tex(str):
 # --- Numbers -----------------------------------------------------------------------------------------------------
 
 
-def _rounded(value: float, digits: int, sign: str = "-") -> str:
-    """A number with a minus that is as wide as a plus; what rounds to zero has no sign."""
-    words = f"{value:{sign}.{digits}f}"
-    return (words if float(words) else words.lstrip("+-")).replace("-", "−")
-
-
 def number(value: float | None) -> str:
     """A recall or a rank with one decimal; a dash where there is none.
 
     >>> number(64.62), number(-0.04), number(None)
     ('64.6', '0.0', '–')
     """
-    return MISSING if value is None else _rounded(value, DIGITS)
+    return MISSING if value is None else rounded(value)
 
 
 def deviation(sd: float | None) -> str:
@@ -108,7 +99,7 @@ def signed(value: float | None) -> str:
     >>> signed(3.14), signed(-0.2), signed(-0.04), signed(None)
     ('+3.1', '−0.2', '0.0', '–')
     """
-    return MISSING if value is None else _rounded(value, DIGITS, "+")
+    return MISSING if value is None else rounded(value, sign="+")
 
 
 def epoch(value: float | None) -> str:
@@ -153,15 +144,6 @@ def p_value(value: float | None) -> str:
     return "" if value is None else p_text(value)
 
 
-def count(value: float) -> str:
-    """A whole number with commas between thousands.
-
-    >>> count(5000), count(1234.5)
-    ('5,000', '1,234')
-    """
-    return f"{value:,.0f}"
-
-
 def rank(value: float) -> str:
     """A rank of one query, which ties may have halved.
 
@@ -186,7 +168,7 @@ def ratio(value: float | None) -> str:
     >>> ratio(0.874), ratio(-1.5), ratio(None)
     ('0.87', '−1.50', '')
     """
-    return "" if value is None else _rounded(value, 2)
+    return "" if value is None else rounded(value, 2)
 
 
 # --- Names -------------------------------------------------------------------------------------------------------
@@ -290,15 +272,6 @@ def letter(place: int) -> str:
     ('a', 'z', 'bb')
     """
     return string.ascii_lowercase[place % 26] * (1 + place // 26)
-
-
-def plural(number: int, noun: str) -> str:
-    """A number of things; a noun with an irregular plural is no noun of these pages.
-
-    >>> plural(1, "comparison"), plural(2, "comparison"), plural(1000, "test image")
-    ('1 comparison', '2 comparisons', '1,000 test images')
-    """
-    return f"{count(number)} {noun}{'s' * (number != 1)}"
 
 
 def seeds(numbers: Iterable[Any]) -> str:

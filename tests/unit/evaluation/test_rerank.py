@@ -18,9 +18,10 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component, EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables
+from vsepp.evaluation.best import best_columns, best_items
 from vsepp.evaluation.encode import encode_split, split_rows
 from vsepp.evaluation.ranks import rank, retrieval_ranks
-from vsepp.evaluation.rerank import Reranker, best_columns, best_items
+from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions

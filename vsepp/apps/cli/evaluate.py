@@ -6,7 +6,7 @@ import argparse
 import logging
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsepp.apps.cli.common import add_machine, add_step, option
 from vsepp.apps.cli.show import add_plan_options, plan_of
@@ -18,9 +18,6 @@ from vsepp.base.spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
-
-if TYPE_CHECKING:
-    from vsepp.evaluation.evaluate import Evaluation
 
 log = logging.getLogger("vsepp")
 _ROLES = {
@@ -89,21 +86,14 @@ def evaluate(given: argparse.Namespace) -> None:
     given.protocol = given.protocol or own
     if (given.given is None) == (given.run is None):
         raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
-    _refuse(given)
     if given.given is None:
         _embed_and_score(given)
-    else:
-        _score(given)
-
-
-def _refuse(given: argparse.Namespace) -> None:
-    """Refuse options of a trained run where embeddings or scores are given."""
-    if given.given is None:
         return
     if ignored := [option(name) for name in ("split", *_ROLES) if getattr(given, name) is not None]:
         raise VseppError(
             f"evaluate: {', '.join(ignored)}: only for a trained run (--run); embeddings are scored as they are"
         )
+    _score(given)
 
 
 def _score(given: argparse.Namespace) -> None:
@@ -122,7 +112,7 @@ def _score(given: argparse.Namespace) -> None:
     truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
     truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
     evaluations = evaluate(tested, truths)
-    print(*map(_text, evaluations), sep="\n\n")
+    print(*evaluations, sep="\n\n")
     if given.output is None:
         return
     names = [evaluation.protocol for evaluation in evaluations]
@@ -137,32 +127,6 @@ def _score(given: argparse.Namespace) -> None:
     ):
         save(evaluations, folder)
         facts["protocols"] = names
-
-
-def _text(evaluation: Evaluation) -> str:
-    """Every metric of every task, with its 95 % interval over images where it has one, and whether the model ranks like chance."""
-    import numpy as np
-
-    from vsepp.evaluation.intervals import image_intervals
-    from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, METRICS, per_image, ranks_like_chance
-
-    ranks = evaluation.ranks
-    values = {name: of_images for name in AVERAGED if (of_images := per_image(ranks, name)) is not None}
-    several = evaluation.shape[0] > 1
-    intervals = (
-        dict(zip(values, image_intervals(np.stack([*values.values()])), strict=True)) if several else {}
-    )
-    rows: dict[str, list[str]] = {}
-    for key, metric in METRICS.items():
-        rows[metric.name] = []
-        for task in ranks:
-            ends = intervals.get(f"{task}_{key}")
-            bounds = f" [{ends.low:.1f}, {ends.high:.1f}]" if ends else ""
-            rows[metric.name].append(f"{metric(ranks[task]):.1f}{bounds}")
-    found = evaluation.table(rows)
-    if several and ranks_like_chance(ranks, *evaluation.shape):
-        found += f"\n{evaluation.protocol}: {AT_CHANCE}"
-    return found
 
 
 def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:

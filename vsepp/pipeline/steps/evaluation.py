@@ -21,11 +21,11 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     from vsepp.pipeline.fitting import require_fitting
 
     if spec.ensemble:
-        print(*evaluate_ensemble(spec, inputs, out), sep="\n")
+        print(*evaluate_ensemble(spec, inputs, out), sep="\n\n")
         return {}
     require_fitting(spec.run, inputs["run"], inputs)
     placing, facts = take_machine(job, "evaluation")
-    print(*evaluate_run(spec, inputs, out, placing.device), sep="\n")
+    print(*evaluate_run(spec, inputs, out, placing.device), sep="\n\n")
     return facts
 
 

@@ -194,9 +194,13 @@ def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not
             r"caption 9 is not in the file \(1 captions are not\)",
         ),
         ({"image_ids": np.array([30, 10, 21])}, r"image 20 is not in the file \(1 images are not\)"),
+        (
+            {"caption_to_image": np.array([0, 0, 1, 2, 2, 1])},
+            r"caption 1 is of image 20 by caption_to_image, and of image 10 by the truth \(2 captions differ\)",
+        ),
     ],
 )
-def test_ids_that_are_not_the_gallerys_are_refused(change, said):
+def test_ids_and_images_of_captions_that_are_not_the_gallerys_are_refused(change, said):
     with pytest.raises(VseppError, match=said):
         judge(replace(small_set(np.random.default_rng(0)), **change), small_truth())
 

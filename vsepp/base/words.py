@@ -1,0 +1,44 @@
+"""Numbers, counts and p values in words, the same on a terminal and on pages."""
+
+from __future__ import annotations
+
+DIGITS = 1
+"""Decimals of recalls and median ranks, as the paper prints them."""
+
+
+def rounded(value: float, digits: int = DIGITS, sign: str = "-") -> str:
+    """A number with a minus that is as wide as a plus; what rounds to zero has no sign. `sign` is `+` for differences.
+
+    >>> rounded(64.62), rounded(-0.04), rounded(-1.5, 2), rounded(3.14, sign="+")
+    ('64.6', '0.0', '−1.50', '+3.1')
+    """
+    words = f"{value:{sign}.{digits}f}"
+    return (words if float(words) else words.lstrip("+-")).replace("-", "−")
+
+
+def count(value: float) -> str:
+    """A whole number with commas between thousands.
+
+    >>> count(5000), count(1234.5)
+    ('5,000', '1,234')
+    """
+    return f"{value:,.0f}"
+
+
+def plural(number: int, noun: str) -> str:
+    """A number of things; a noun with an irregular plural is not printed here.
+
+    >>> plural(1, "comparison"), plural(2, "comparison"), plural(1000, "test image")
+    ('1 comparison', '2 comparisons', '1,000 test images')
+    """
+    return f"{count(number)} {noun}{'s' * (number != 1)}"
+
+
+def p_text(p: float) -> str:
+    """A p value as people write it, with enough digits to tell on which side of .05 it lies.
+
+    >>> p_text(0.00002), p_text(0.0312), p_text(0.0502)
+    ('< .001', '.031', '.0502')
+    """
+    digits = 4 if 0.0495 <= p < 0.0505 else 3
+    return "< .001" if p < 0.001 else f"{p:.{digits}f}".removeprefix("0")
