@@ -23,6 +23,8 @@ ALPHA = 0.05
 RESAMPLES = 9999
 # Resamples at once, and images in all of them: bounds the memory to some hundred MB.
 _BATCH, _DRAWN = 1000, 10**7
+# Values of seeds that lie closer together are equal: they differ by rounding.
+_EQUAL = 1e-9
 # Units of a permutation test: with more images, each unit is a block of images, drawn by lot.
 _UNITS = 1000
 
@@ -60,7 +62,7 @@ class Level:
     @property
     def sd(self) -> float | None:
         """Sample standard deviation over the seeds; `None` with one seed."""
-        return float(np.std(self.by_seed, ddof=1)) if len(self.by_seed) > 1 else None
+        return _sd(self.by_seed)
 
     @cached_property
     def images(self) -> Interval | None:
@@ -95,6 +97,11 @@ class Effect:
     """p as the test gave it."""
     lone_side: bool = False
     """Whether one seed of a side stands beside several seeds of the other side."""
+
+    @property
+    def sd(self) -> float | None:
+        """Sample standard deviation over the seeds; `None` with one seed."""
+        return _sd(self.by_seed)
 
     @property
     def one_seed(self) -> bool:
@@ -135,8 +142,8 @@ class Effect:
         return [interval for interval in (self.images, self.seeds) if interval]
 
     def within(self, margin: float) -> bool:
-        """Whether all intervals lie between minus `margin` and `margin`."""
-        return all(interval.within(margin) for interval in self.bounds)
+        """Whether there are intervals, and all lie between minus `margin` and `margin`."""
+        return bool(self.bounds) and all(interval.within(margin) for interval in self.bounds)
 
 
 def _wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
@@ -219,15 +226,20 @@ def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -
         A standard deviation that the values have at least, as by rounding.
     """
     values = np.asarray(values, float)
-    if len(values) < 2:
-        return None
-    sd = max(float(np.std(values, ddof=1)), least_sd)
-    if not sd:
+    sd = max(_sd(values) or 0.0, least_sd)
+    if len(values) < 2 or not sd:
         return None
     from scipy import stats
 
     ends = stats.t.interval(LEVEL, len(values) - 1, loc=values.mean(), scale=sd / len(values) ** 0.5)
     return Interval(*map(float, ends))
+
+
+def _sd(values: Sequence[float] | np.ndarray) -> float | None:
+    """Sample standard deviation; 0 of values that are equal but for rounding, `None` of one value."""
+    if len(values) < 2:
+        return None
+    return float(np.std(values, ddof=1)) if np.ptp(values) > _EQUAL else 0.0
 
 
 def mcnemar(first: np.ndarray, second: np.ndarray) -> float:

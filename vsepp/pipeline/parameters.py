@@ -115,7 +115,7 @@ class Parameters:
         for paper in self.papers.values():
             named = [(run, row.protocol) for row in paper.tables.own_rows for run in row.runs]
             for figure in paper.tables.figures.values():
-                named += [(run, figure.under) for run in figure.named if figure.under]
+                named += [(run, figure.protocol) for run in figure.named if figure.protocol]
             for run, protocol in named:
                 if run in found:
                     found[run].add(protocol)

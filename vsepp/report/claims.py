@@ -43,7 +43,7 @@ from vsepp.report.verdicts import (
     Measured,
     Ruling,
     Verdict,
-    compare,
+    comparable,
     failed,
     not_run,
 )
@@ -133,7 +133,7 @@ class _OnTest(_OfRuns):
 
     def measure(self, metric: str, given: Given) -> Measured:
         """The effect on the test images."""
-        compared = compare(self.runs, self.protocol, given.models)
+        compared = comparable(self.runs, self.protocol, given.models)
         if isinstance(compared, Measured):
             return compared
         of, over = self.sides(*compared.values(self.runs, self.protocol, metric), metric=metric, given=given)
@@ -279,7 +279,7 @@ class BestValue(_Claim):
         sound = {size: run for size, run in sizes if run not in (*missing, *bad)}
         if len({self.claims(size) for size in sound}) < 2:
             return failed(bad, given.models, self.protocol) if bad else not_run(missing)
-        compared = compare(sound.values(), self.protocol, given.models)
+        compared = comparable(sound.values(), self.protocol, given.models)
         if isinstance(compared, Measured):
             return compared
 
@@ -335,7 +335,7 @@ class _OnCurves(_OfRuns):
 
     def measure(self, metric: str, given: Given) -> Measured:
         """What `of_curves` finds, where the curves are long enough."""
-        compared = compare(self.runs, None, given.models)
+        compared = comparable(self.runs, None, given.models)
         if isinstance(compared, Measured):
             return compared
         first, second = (
@@ -429,20 +429,20 @@ class Overfitting(_OnCurves):
         ]
         note = f"from its best epoch to the last {', '.join(means)} points on average"
         mean = float(np.mean(others))
-        # A run that ends with its best epoch on all seeds falls by nothing, for certain.
-        fall = Interval(mean, mean) if len(set(others)) == 1 else intervals.seed_interval(others)
+        # A run that falls equally on all seeds, as one that ends with its best epoch, falls by that for certain.
+        fall = intervals.seed_interval(others) or Interval(mean, mean)
         return Measured(_over_seeds(falls - others), notes=[note], beside=(fall,))
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         effect, (other,), margin = _effect_of(verdict), verdict.measured.beside, f"{self.margin:g}"
-        assert effect.seeds and other, "several seeds were compared"
+        assert effect.seeds and other, "several seeds were compared, with unequal results"
+        if effect.within(self.margin) and other.low <= self.margin:
+            return NO_DIFFERENCE, f"within ±{margin}"
         if effect.sign < 0:
             return OPPOSITE, ""
         if other.low > self.margin:
             return OPPOSITE, f"{self.runs[1]} falls by more than {margin}, too"
-        if effect.within(self.margin):
-            return NO_DIFFERENCE, f"within ±{margin}"
         if not effect.sign:
             return INCONCLUSIVE, effect.why
         if effect.seeds.low <= self.margin:

@@ -144,11 +144,6 @@ class Table:
         """Columns of numbers, both directions: `i2t_r1`, ..., `t2i_medr`."""
         return tuple(f"{task}_{metric}" for task in self.tasks for metric in self.columns)
 
-    @property
-    def headings(self) -> list[str]:
-        """What its columns are of, in words."""
-        return [TASKS[task] for task in self.tasks]
-
 
 class ClaimsFile(BaseModel):
     """A paper's `claims.yaml`: id → claim."""
@@ -310,10 +305,6 @@ class ReportSpec:
     def is_own(self, runs: Iterable[str]) -> bool:
         """Whether data and encoders of runs are the paper's."""
         return not (self.context.data_note or self.context.swaps(self.roles(runs)))
-
-    def encoders(self, runs: Iterable[str]) -> tuple[str, ...]:
-        """Roles of the encoders of runs."""
-        return tuple(dict.fromkeys(self.runs[run]["encoder"] for run in runs if run in self.runs))
 
     def feeding(self, row: Row) -> tuple[str, ...]:
         """The runs of a row that can be evaluated under its protocol: under a truth, only those whose data it is about."""

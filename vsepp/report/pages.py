@@ -90,7 +90,7 @@ def write_report(
         write_figure(name, figure, spec, models, folder / "figures", published)
         for name, figure in spec.figures
     ]
-    if gaps := write_gaps(verdicts, context, folder / "figures"):
+    if gaps := write_gaps(verdicts, models, context, folder / "figures"):
         figures.insert(0, gaps)
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}
     git = git_state()

@@ -156,7 +156,7 @@ def write_figure(
         else:
             said = spec.draw(canvas, material)
         if isinstance(spec, FigureOfRuns):
-            said.caption += _about_runs(runs, models, spec.under)
+            said.caption += _about_runs(runs, models, spec.protocol)
             said.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
         return said
 

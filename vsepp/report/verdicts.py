@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import stdev
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -140,7 +139,7 @@ class Verdict:
         """Standard deviation of the effect of one seed, by our seeds: how sure the paper's number may be."""
         if not (self.spec.in_points and self.effect) or self.published is None:
             return None
-        return (stdev(self.effect.by_seed) or None) if len(self.effect.by_seed) > 1 else None
+        return self.effect.sd or None
 
     @property
     def ratio(self) -> float | None:
@@ -241,7 +240,7 @@ def _ruled(verdict: Verdict) -> Ruling:
             return ONE_SEED, "curves need several seeds"
         where = {1: "lies above zero", -1: "lies below zero", 0: "contains zero"}[effect.images.sign]
         return ONE_SEED, f"the interval over the images {where}"
-    if None in measured.beside or (effect and not measured.beside and effect.seeds is None):
+    if None in measured.beside or (effect and effect.seeds is None):
         return INCONCLUSIVE, "the seeds have equal results, so they give no interval"
     return verdict.spec.rule(verdict)
 
@@ -250,7 +249,7 @@ def _ruled(verdict: Verdict) -> Ruling:
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparable:
     """Models that are compared: of seeds that all runs have, each sound and all made from the same inputs."""
 
     models: Models
@@ -263,7 +262,7 @@ class Compared:
         return [np.array([model.values(protocol, metric) for model in self.models[run]]) for run in runs]
 
 
-def compare(runs: Iterable[str], protocol: str | None, models: Models) -> Compared | Measured:
+def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Comparable | Measured:
     """The models of runs that are compared under a protocol, or on validation; or why there are none."""
     sides = dict.fromkeys(runs)
     if missing := [run for run in sides if run not in models]:
@@ -284,7 +283,7 @@ def compare(runs: Iterable[str], protocol: str | None, models: Models) -> Compar
     if not seeds:
         return not_run(["a seed common to all its runs"], notes)
     compared = {run: [model for model in side if model.seed in seeds] for run, side in paired.models.items()}
-    return Compared(compared, [*notes, *_machines(compared)])
+    return Comparable(compared, [*notes, *_machines(compared)])
 
 
 def _mixed(models: Iterable[Model]) -> list[str]:

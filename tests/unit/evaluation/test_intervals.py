@@ -131,10 +131,16 @@ def test_students_t_over_the_seeds():
     assert seed_interval([1]) is None
 
 
+def test_values_that_differ_by_rounding_have_no_spread():
+    equal = (0.1, 0.1, 0.1 + 1e-15)
+    assert (Effect(0.1, equal).sd, Level(equal).sd, seed_interval(equal)) == (0, 0, None)
+
+
 def test_the_sides_of_an_interval():
     assert [Interval(*ends).sign for ends in [(0.1, 2), (-2, -0.1), (-1, 1), (0, 1)]] == [1, -1, 0, 0]
     assert Interval(-0.5, 0.9).within(1)
     assert not Interval(-1.5, 0.9).within(1)
+    assert not Effect(0.0, (0.0,)).within(1), "without an interval nothing is told"
 
 
 def test_an_effect_is_the_second_less_the_first_seed_by_seed():

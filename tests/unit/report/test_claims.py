@@ -181,6 +181,20 @@ def test_seeds_that_agree_to_the_last_digit_tell_no_interval(verdict, own_data):
     assert "the seeds have equal results" in found.why
 
 
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("difference", {}), ("difference", {"runs": ("a",), "row": "1.1"}), ("no_difference", {}),
+        ("difference_of_differences", {"runs": ("a", "b", "c", "d")}), ("best_value", {"best": (2, 2), "runs": {1: "a", 2: "b"}}),
+        ("crossing", {}), ("start", {}), ("overfitting", {}),
+    ],
+)  # fmt: skip
+def test_equal_results_of_runs_and_seeds_are_inconclusive_for_every_kind(verdict, own_data, kind, more):
+    theirs = {("", "1.1"): {"i2t_r1": "40.0"}}
+    found = verdict(claim(kind, **more), dict.fromkeys("abcd", (40, 40)), own_data, theirs)
+    assert (found.word, found.measured.seeds) == ("inconclusive", 2)
+
+
 def test_a_claim_that_something_is_lower(verdict, own_data):
     levels = {"a": (40, 41.2, 40), "b": (50, 51, 50.2)}
     assert verdict(claim(sign=-1), levels, own_data).word == "reproduced"
@@ -382,12 +396,21 @@ def test_a_crossing(models, own_data, first, second, word, value):
 @pytest.mark.parametrize(
     ("spec", "first", "second", "word", "value"),
     [
-        (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 20), (20, 19.9)), "reproduced", 8.05 - 0.05),
+        (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 20), (20, 20)), "reproduced", 8.05),
         (claim("overfitting"), ((60, 20), (60, 20.1)), ((50, 20), (50, 20)), "opposite", 39.95 - 30),
         (claim("overfitting"), ((20, 19.8), (20, 19.79)), ((20, 20), (20, 20)), "no difference", 0.205),
         (claim("overfitting"), ((20, 18.8), (20, 18.7)), ((20, 20), (20, 20)), "inconclusive", 1.25),
         (claim("overfitting"), ((20, 12), (20, 11.9)), ((20, 18.9), (20, 19.2)), "inconclusive", 8.05 - 0.95),
         (claim("overfitting"), ((20, 19.5), (20, 19.4)), ((20, 18), (20, 18.1)), "opposite", 0.55 - 1.95),
+        (
+            claim("overfitting"),
+            ((20, 19.6), (20, 19.6)),
+            ((20, 19.2), (20, 19.15)),
+            "no difference",
+            0.4 - 0.825,
+        ),
+        (claim("overfitting"), ((20, 20), (20, 20)), ((20, 20), (20, 20)), "inconclusive", 0),
+        (claim("overfitting"), ((20, 12), (20.1, 12.1)), ((20, 20), (20, 20)), "inconclusive", 8),
         (START, ((5, 30), (5.5, 30)), ((10, 20), (10, 20)), "reproduced", 6 * -4.75),
         (START, ((15, 30), (15.5, 30)), ((10, 20), (10, 20)), "opposite", 6 * 5.25),
         (START, ((9, 30), (11, 30)), ((10, 20), (10, 20)), "inconclusive", 0),

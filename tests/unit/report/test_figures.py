@@ -35,7 +35,7 @@ from vsepp.report.figures.examples import Figure as Examples
 from vsepp.report.figures.negative_set import Figure as NegativeSet
 from vsepp.report.figures.weights import Figure as Weights
 from vsepp.report.plots import write_figure
-from vsepp.report.verdicts import CHANCE, NOT_RUN, SAME, Measured, Verdict
+from vsepp.report.verdicts import CHANCE, NOT_RUN, SAME, Measured, Verdict, judge
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
@@ -171,6 +171,38 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
     assert svg_of(drawn).count("fill: #ffffff; stroke: #0072b2") == 1
 
 
+DIFFERENCES = Differences(
+    kind="differences", title="Differences", caption="A caption.", dataset="flickr", metrics=("i2t_r1",), protocol="1K",
+    runs=(("neg2", "vse0"),), labels=("a gap",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (replace(CURVES, runs=("neg2", "vse0")), "VSE0 30.0 after epoch 1, 40.0 after epoch 2"),
+        (NEGATIVE_SET, "VSE++ with 2: 40.0"),
+        (DIFFERENCES, ": +9.9 ["),
+        ("gaps", ": +9.9 ["),
+    ],
+)
+def test_a_seed_that_collapsed_beside_sound_ones_is_left_out_and_named(
+    models, context, tmp_path, draw, spec, said
+):
+    for seed, r1 in enumerate((40, 4, 40)):
+        models.add("neg2", (r1, *I2T[1:]), protocol="1K", seed=seed, history=(r1 - 10, r1), collapsed=r1 == 4)
+        models.add("vse0", (30 + seed / 10, *I2T[1:]), protocol="1K", seed=seed)
+    runs = {run: {"dataset": "flickr", "encoder": "vgg"} for run in ("neg2", "vse0")}
+    if spec == "gaps":
+        claims = [("a-gap", verdict(runs=("neg2", "vse0")).spec)]
+        gaps = judge(claims, ReportSpec(context, runs=runs), models.records, {})
+        drawn = write_gaps(gaps, models.records, context, tmp_path)
+    else:
+        drawn = draw("figure", spec, runs=runs)
+    assert said in drawn.alt
+    assert "neg2: seed 1 collapsed, left out." in drawn.caption and "Hollow" not in drawn.caption
+
+
 def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, published, draw):
     add_sizes(models)
     fed = {"3.11": Feed("neg512", "1K"), "3.9": Feed("vse0", "1K"), "3.8": Feed("neg8", "5K")}
@@ -287,9 +319,9 @@ def turned(scores, fold, captions):
     return BestLists(*((items, np.tile([0.0, 1.0], (len(items), 1))) for items in best))
 
 
-def answering(models, run, ranked_first, pictures, rerank=None):
+def answering(models, run, ranked_first, pictures, rerank=None, **more):
     """A model of three images with two captions each that puts, for the first image, a caption of `ranked_first` first."""
-    spec = models.add(run, protocol="5K", fold_size=500)
+    spec = models.add(run, protocol="5K", fold_size=500, **more)
     images = np.eye(3, dtype=np.float32)
     captions = np.repeat(images, 2, axis=0)
     captions[2 * ranked_first, 0] = 5.0
@@ -300,7 +332,7 @@ def answering(models, run, ranked_first, pictures, rerank=None):
     digest = artefact_digest(Path(spec.run))
     made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
     seal(folder, "evaluate", CLEAN, [made], {"run": digest})
-    models.specs[run] = [replace(spec, pictures=str(pictures))]
+    models.specs[run][-1] = replace(spec, pictures=str(pictures))
 
 
 @pytest.fixture
@@ -333,6 +365,17 @@ def test_answers_show_pictures_or_ids_and_captions_are_text(
     assert ("by their ids" in drawn.caption) is not photographs
     gone = draw("figure3", ANSWERS, records={})
     assert "Not run: vse0 and vsepp." in gone.caption and "evenly" not in gone.caption
+
+
+def test_answers_of_both_models_are_those_of_a_seed_that_is_sound_in_both(models, pictures, draw):
+    for seed in (0, 1):
+        answering(models, "vse0", seed, pictures, seed=seed, collapsed=seed == 0)
+        answering(models, "vsepp", seed, pictures, seed=seed)
+    drawn = draw("figure3", ANSWERS)
+    assert f"Image 90: VSE0: rank 2: {WILD}; VSE++: rank 2: {WILD};" in drawn.alt
+    assert "; seed 1." in drawn.caption and "vse0: seed 0 collapsed, left out" in drawn.caption
+    alone = {"vse0": models.records["vse0"][1:], "vsepp": models.records["vsepp"][:1]}
+    assert texts(draw("figure3", ANSWERS, records=alone)) == {"no seed common to both"}
 
 
 def test_answers_of_a_model_that_was_re_ranked_are_those_of_its_lists(models, pictures, draw):
@@ -379,7 +422,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
         verdict("E gains.", runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
         verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
     ]
-    drawn = write_gaps(verdicts, context, tmp_path)
+    drawn = write_gaps(verdicts, {}, context, tmp_path)
     metric = "R@1 of caption retrieval"
     assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
     assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
@@ -413,7 +456,7 @@ def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(mod
 
 
 def test_claims_about_no_gap_give_no_plot(context, tmp_path):
-    assert write_gaps([verdict(kind="crossing")], context, tmp_path) is None
+    assert write_gaps([verdict(kind="crossing")], {}, context, tmp_path) is None
 
 
 def test_a_kind_of_an_installed_package_is_computed_and_drawn(tmp_path, monkeypatch, draw):

@@ -1,10 +1,13 @@
 """Rows of several runs beside each other: which run stands for one, and how far it is from the best."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
 from reported import ranks_of
 
+from vsepp.report.compare import ONE_SEED
 from vsepp.report.entries import Group, ReportSpec, Row, Table
 from vsepp.report.figures.standings import Figure as Standings
 from vsepp.report.tables import build_table
@@ -107,6 +110,21 @@ def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_t
     for seed, (name, share) in enumerate({"sh-1": 0.5, "mh-1": 0.6}.items()):
         models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share))
     assert "less the best" not in draw("standings", STANDINGS, labelled=LABELLED).alt
+
+
+def test_differences_of_one_seed_settle_nothing_though_a_method_in_trouble_has_several(models, draw):
+    add(models, "mh-1", 0.5)
+    add(models, "sh-1", 0.2)
+    spec, labelled = (
+        replace(STANDINGS, labels=("SH", "MH", "sum")),
+        {**LABELLED, "sum": Row(run="sum", protocol="1K")},
+    )
+    add(models, "sum", 0.0, collapsed=True)
+    several = draw("standings", spec, labelled=labelled).caption
+    assert ONE_SEED not in several and "over the seeds" in several
+    records = {**models.records, "mh-1": models.records["mh-1"][:1]}
+    alone = draw("standings", spec, labelled=labelled, records=records).caption
+    assert ONE_SEED in alone and "over the seeds" not in alone
 
 
 def test_equal_methods_are_less_by_zero_without_a_sign(models, draw):

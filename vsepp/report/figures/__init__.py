@@ -8,7 +8,6 @@ imported where a `tables.yaml` is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from vsepp.report.plots import Material, Said
+
+    NoProtocol = str
+else:
+    NoProtocol = Literal[""]
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -35,6 +38,16 @@ class AnyFigure:
     caption: str
     width: Literal["column", "page"] = "column"
     """Columns of a two-column page: 3.3 or 7 inches."""
+    labels: tuple[str, ...] = ()
+    """What the runs, or the losses, are called."""
+    protocol: NoProtocol = ""
+    """Under which test scores are shown."""
+
+    @model_validator(mode="after")
+    def _has_its_labels(self) -> AnyFigure:
+        if len(self.labels) != self.n_labels:
+            raise ValueError(f"labels: got {len(self.labels)}; expected {self.n_labels}")
+        return self
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -47,9 +60,9 @@ class AnyFigure:
         return ()
 
     @property
-    def under(self) -> str:
-        """The protocol whose test scores it shows."""
-        return ""
+    def n_labels(self) -> int:
+        """How many labels it has."""
+        return len(self.named)
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """Draw on a matplotlib figure."""
@@ -62,8 +75,6 @@ class FigureOfRuns(AnyFigure):
 
     dataset: str
     """Role."""
-    labels: tuple[str, ...]
-    """What the runs are called."""
 
     def drawn(self, material: Material) -> tuple[str, ...]:
         """Runs that it shows, the baseline the last."""
@@ -74,13 +85,8 @@ class FigureOfRuns(AnyFigure):
 class FigureOfScores(FigureOfRuns):
     """A figure of test scores."""
 
-    protocol: Protocol
+    protocol: Protocol = Field()
     """Under which they are shown."""
-
-    @property
-    def under(self) -> str:
-        """Its protocol."""
-        return self.protocol
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -89,26 +95,12 @@ class FigureOfLosses(AnyFigure):
 
     losses: Annotated[tuple[Loss, ...], Field(min_length=1)]
     """Modules of vsepp.losses, with their options."""
-    labels: tuple[str, ...]
-    """What the losses are called."""
 
-    @model_validator(mode="after")
-    def _has_its_labels(self) -> FigureOfLosses:
-        require_as_many(self.labels, len(self.losses))
-        return self
+    @property
+    def n_labels(self) -> int:
+        """One a loss."""
+        return len(self.losses)
 
     def compute(self) -> dict[str, Any]:
         """What is drawn, as JSON can hold it."""
         raise NotImplementedError
-
-
-def require_as_many(labels: Sequence[str], expected: int) -> None:
-    """Refuse labels of another number than what they name.
-
-    Raises
-    ------
-    ValueError
-        Which pydantic takes for a mistake in the entry.
-    """
-    if len(labels) != expected:
-        raise ValueError(f"labels: got {len(labels)}; expected {expected}")

@@ -6,13 +6,13 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
 from vsepp.report import plots, text
 from vsepp.report.entries import ValidationMetric
-from vsepp.report.figures import FigureOfRuns, require_as_many
+from vsepp.report.figures import FigureOfRuns
 from vsepp.report.models import Models, mark
 from vsepp.report.plots import PAGE, Material, Said
 
@@ -32,11 +32,6 @@ class Figure(FigureOfRuns):
     """A panel each, such as i2t_r1."""
     runs: Annotated[tuple[str, ...], Field(min_length=1)]
     """Run ids, in the order of the labels."""
-
-    @model_validator(mode="after")
-    def _has_its_labels(self) -> Figure:
-        require_as_many(self.labels, len(self.runs))
-        return self
 
     @property
     def named(self) -> tuple[str, ...]:

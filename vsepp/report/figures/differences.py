@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
@@ -19,7 +19,8 @@ from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
 from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
-from vsepp.report.figures import FigureOfScores, require_as_many
+from vsepp.report.figures import FigureOfScores
+from vsepp.report.models import Models, left_out
 from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
@@ -51,10 +52,10 @@ class Figure(FigureOfScores):
     runs: Annotated[tuple[tuple[str, str], ...], Field(min_length=1)]
     """A pair of run ids a label: the second is subtracted from the first."""
 
-    @model_validator(mode="after")
-    def _has_its_labels(self) -> Figure:
-        require_as_many(self.labels, len(self.runs))
-        return self
+    @property
+    def n_labels(self) -> int:
+        """One a pair."""
+        return len(self.runs)
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -79,13 +80,17 @@ class Figure(FigureOfScores):
         return draw_gaps(canvas, self.metrics, gaps, material.context)
 
 
-def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) -> Drawn | None:
+def write_gaps(
+    verdicts: Sequence[Verdict], models: Models, context: ContextSpec, folder: Path
+) -> Drawn | None:
     """Draw all gaps between two runs that claims are about, as `gaps.png`, `.svg` and `.pdf`; `None` where there are none.
 
     Parameters
     ----------
     verdicts
         Verdicts on the paper's claims and on comparisons of one's own.
+    models
+        Models of each run, a seed each.
     context
         What the caption says about the data.
     folder
@@ -98,15 +103,15 @@ def write_gaps(verdicts: Sequence[Verdict], context: ContextSpec, folder: Path) 
     title = "Gaps between the runs that claims compare"
     caption = "The first run of each pair minus the second, on the test images, in points."
     inches = plots.WIDTHS["page"], 3.0
-    return plots.write(
-        ALL_GAPS,
-        title,
-        caption,
-        inches,
-        context,
-        folder,
-        lambda canvas: draw_gaps(canvas, metrics, gaps, context),
-    )
+    shown = {(run, gap.spec.protocol) for gap in gaps if gap.effect for run in gap.spec.named}
+    seeds = {f"{run}: {words}." for run, under in shown for words in left_out(models.get(run, ()), under)}
+
+    def draw(canvas: Canvas) -> Said:
+        said = draw_gaps(canvas, metrics, gaps, context)
+        said.caption += sorted(seeds)
+        return said
+
+    return plots.write(ALL_GAPS, title, caption, inches, context, folder, draw)
 
 
 def draw_gaps(

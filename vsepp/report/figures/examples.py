@@ -7,13 +7,14 @@ import textwrap
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Count
 from vsepp.report import text
 from vsepp.report.answers import Answers
-from vsepp.report.figures import FigureOfScores, require_as_many
+from vsepp.report.figures import FigureOfScores
+from vsepp.report.models import Model, Models, pair
 from vsepp.report.plots import Material, Said, empty_panel
 
 if TYPE_CHECKING:
@@ -35,11 +36,6 @@ class Figure(FigureOfScores):
     images: Count = 6
     """How many test images, evenly spaced."""
 
-    @model_validator(mode="after")
-    def _has_its_labels(self) -> Figure:
-        require_as_many(self.labels, len(self.runs))
-        return self
-
     @property
     def named(self) -> tuple[str, ...]:
         """Run ids."""
@@ -48,12 +44,11 @@ class Figure(FigureOfScores):
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
         said, width = Said(), canvas.get_size_inches()[0]
-        models = [seeds[0] for seeds in material.shown(self.runs, self.protocol).values()]
-        if len(models) < len(self.runs) or not all(model.pictures for model in models):
-            why = "no captions" if len(models) == len(self.runs) else "not run"
+        models, why = self._of_one_seed(material.models)
+        if why:
             empty_panel(canvas.subplots(), why)
             return said
-        answers = [Answers(model, self.under) for model in models]
+        answers = [Answers(model, self.protocol) for model in models]
         photographs = self.dataset in material.report.photographs
         # Evenly spaced over the images that the protocol ranks.
         spaced = np.linspace(0, len(answers[0].queries("i2t")) - 1, self.images)
@@ -78,13 +73,24 @@ class Figure(FigureOfScores):
             said.alt.append(f"Image {image.words}: {sentences}.")
         kind = "Test images" if photographs else "Test images, by their ids,"
         said.caption.append(
-            f"{kind} evenly spaced over protocol {self.under}, including the first and the last, the same for both models; "
+            f"{kind} evenly spaced over protocol {self.protocol}, including the first and the last, the same for both models; "
             f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
         if bad := material.trouble(self.runs, self.protocol):
             said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return said
+
+    def _of_one_seed(self, models: Models) -> tuple[list[Model], str]:
+        """The models of the first seed that both runs have, sound where the run has sound seeds; or why nothing is drawn."""
+        if any(run not in models for run in self.runs):
+            return [], "not run"
+        sides = pair({run: models[run] for run in self.runs}, self.protocol).models
+        one, other = ({model.seed: model for model in sides[run]} for run in self.runs)
+        found = next(([model, other[seed]] for seed, model in one.items() if seed in other), [])
+        if not found:
+            return [], "no seed common to both"
+        return found, "" if all(model.pictures for model in found) else "no captions"
 
 
 def _write_captions(canvas: Canvas, captions: list[tuple[str, str]], left: float, top: float) -> None:

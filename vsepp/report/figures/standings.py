@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import plots, text
-from vsepp.report.compare import compared
+from vsepp.report.compare import ONE_SEED, compared
 from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import best_of, mark, pair
@@ -36,6 +36,11 @@ class Figure(FigureOfScores):
     """The one that is compared. The labels are those of the rows."""
 
     @property
+    def n_labels(self) -> int:
+        """Any number."""
+        return max(1, len(self.labels))
+
+    @property
     def rows(self) -> tuple[str, ...]:
         """All labels."""
         return self.labels
@@ -55,10 +60,12 @@ class Figure(FigureOfScores):
             for run, label in zip(self.drawn(material), self.labels, strict=True)
             if run in material.models
         }
-        paired = pair(every, self.under)
-        told = compared(paired, self.under, [metric])
+        paired = pair(every, self.protocol)
+        told = compared(paired, self.protocol, [metric])
         methods, trouble = told.levels[metric], paired.trouble
-        best = next((label for label in methods if label not in trouble), "")
+        sound = [label for label in methods if label not in trouble]
+        several = any(len(methods[label].by_seed) > 1 for label in sound)
+        less = {label: effect for (_, above, label), effect in told.effects.items() if above == sound[0]}
         names = [label + mark(paired.models[label]) for label in methods]
         more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
         width, height = canvas.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
@@ -70,25 +77,26 @@ class Figure(FigureOfScores):
         axis, said = canvas.subplots(), Said()
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
         for place, (label, method) in enumerate(methods.items()):
-            below = told.effects.get((metric, best, label))
-            level, less = plots.level_text(method), _less_text(below) if below else ""
-            plots.interval_marks(
-                axis, place, method.mean, method.images, method.seeds, hollow=label in trouble
-            )
+            level, why = plots.level_text(method), f" ({trouble[label]})" if label in trouble else ""
+            seeds = method.seeds if several else None
+            plots.interval_marks(axis, place, method.mean, method.images, seeds, hollow=label in trouble)
             _write(axis, 1 + _LEVEL / inside, place, level, INK)
-            _write(axis, 1 + _LESS / inside, place, less, INK)
-            why = f" ({trouble[label]})" if label in trouble else ""
-            said.alt.append(f"{label}: {level}{why}{f', less the best {less}' if less else ''}.")
+            if label in less:
+                difference = _less_text(less[label])
+                _write(axis, 1 + _LESS / inside, place, difference, INK)
+                why += f", less the best {difference}"
+            said.alt.append(f"{label}: {level}{why}.")
         _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
         _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
         axis.set_yticks(range(len(methods)), names, fontsize=6)
         axis.set_ylim(len(methods) - 0.4, -0.6)
         axis.set_xlabel(f"Test {text.metrics(metric)}")
-        several = any(len(method.by_seed) > 1 for method in methods.values())
         said.caption.append(
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
             "seeds, each with the wider interval."
         )
+        if any(effect.one_seed for effect in less.values()):
+            said.caption.append(ONE_SEED)
         said.caption += plots.hollow_text(trouble)
         if paired.common:
             said.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
