@@ -15,7 +15,7 @@ from vsepp.base.files import FileCache, value_digest
 CODE = Path("results") / ".state" / "code-4.json"
 """File of a working folder that keeps digests and imports of modules, so that each is parsed once; another format has another name."""
 _STEPS = "vsepp.pipeline.steps."
-# Declarations and plumbing: no number depends on them, so a change here must not retrain anything.
+# Declarations, plumbing and what is printed: no number depends on them, so a change here must not retrain anything.
 NOT_COMPUTATION = tuple(
     f"vsepp.{name}."
     for name in (
