@@ -41,7 +41,7 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum + 9},1\n")
     said = project.vsepp("verify", "--scores", status=1)
     assert f"{RUNS[0]}, 5x1K, seed 0: rsum {rsum:.2f}, expected " in said
-    assert "1 of 1 scores are outside" in said
+    assert "1 of 1 score outside" in said
     project.vsepp("verify", "--phase", "models")
 
 

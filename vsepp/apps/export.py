@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from jinja2 import Template
 
 from vsepp import __version__
@@ -34,13 +35,15 @@ from vsepp.base.manifest import (
 from vsepp.base.publish import beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
 from vsepp.data.captions import Vocabulary
-from vsepp.evaluation.intervals import Interval, image_interval
+from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.report.models import HISTORY_FILE, Model, seed_folders
 from vsepp.report.records import read_results
 
 CARD = "README.md"
 _CARD = Path(__file__).with_name("model_card.md.j2")
+_WITH_INTERVAL = ("i2t_r1", "t2i_r1", "rsum")
 
 
 def export_run(
@@ -136,7 +139,7 @@ def model_card(
         dataset=dataset,
         corpus=corpus,
         words=len(Vocabulary.read(folder)),
-        evaluations=list(_evaluations(folder)),
+        evaluations=list(evaluations_of(folder)),
         licences=list(dict.fromkeys(licences.get(dataset, ()))),
         citations=list(dict.fromkeys(filter(None, citations))),
     )
@@ -153,14 +156,11 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
     return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
 
 
-def _evaluations(folder: Path) -> Iterator[tuple[int, str, dict[str, Any], dict[str, Interval]]]:
-    """Seed, protocol, metrics, and intervals over the images, of each evaluated seed of a run."""
-    for trained in sorted(folder.absolute().parent.glob("seed-*")):
+def evaluations_of(folder: Path) -> Iterator[tuple[Model, str, dict[str, Interval]]]:
+    """Each evaluated seed of a run, each protocol, and intervals over the images."""
+    for trained in seed_folders(folder.absolute().parent):
         if (evaluated := evaluation_of(trained)) is not None:
-            model = read_results(evaluated, trained=False)
-            for protocol, metrics in model.metrics.items():
-                intervals = {
-                    name: image_interval(model.values(protocol, name))
-                    for name in ("i2t_r1", "t2i_r1", "rsum")
-                }
-                yield model.evaluated["seed"], protocol, metrics, intervals
+            model = read_results(evaluated, trained, trained=(trained / HISTORY_FILE).is_file())
+            for protocol in model.metrics:
+                values = np.array([model.values(protocol, name) for name in _WITH_INTERVAL])
+                yield model, protocol, dict(zip(_WITH_INTERVAL, image_intervals(values), strict=True))

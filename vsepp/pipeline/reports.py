@@ -86,7 +86,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     encoders = {role: keys.title for role, keys in preset.encoders.items() if keys}
     runs = [model for model in models if plan.models[model].trained]
     systems = text.listing(dict.fromkeys(plan.models[run].spec.system for run in runs))
-    summary = f"{len(runs)} run{'s' * (len(runs) > 1)} of {systems} on {preset.title}"
+    summary = f"{text.plural(len(runs), 'run')} of {systems} on {preset.title}"
     summary += f", beside the numbers of {paper.tables.paper.citation}." if paper.rows else "."
     left_out = {role: len(keys.leave_out) for role, keys in parameters.corpora.items() if keys.leave_out}
     if left_out:

@@ -274,11 +274,11 @@ class BestValue(_Claim):
         if rivals := [run for size, run in sizes if run in missing and not self.claims(size)]:
             return not_run(rivals)
         there = [run for _, run in sizes if run not in missing]
-        bad = [run for run in there if trouble_of(given.models[run], self.protocol)]
+        bad = [run for run in there if trouble_of(given.models[run])]
         # A size without a sound training is no rival, and is named.
         sound = {size: run for size, run in sizes if run not in (*missing, *bad)}
         if len({self.claims(size) for size in sound}) < 2:
-            return failed(bad, given.models, self.protocol) if bad else not_run(missing)
+            return failed(bad, given.models) if bad else not_run(missing)
         compared = comparable(sound.values(), self.protocol, given.models)
         if isinstance(compared, Measured):
             return compared

@@ -36,6 +36,7 @@ from vsepp.report.models import (
     ids_digest,
     level,
     pair,
+    seed_folders,
     seed_in,
 )
 from vsepp.report.records import read_results
@@ -267,7 +268,7 @@ def compare(
         # One model a side stands beside the others, whatever its seed.
         read = {name: [replace(model, seed=None) for model in side] for name, side in read.items()}
     paired = pair(read, protocol)
-    if not paired.seeds:
+    if not paired.seeds and len(paired.trouble) < len(read):
         have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in read.items())
         raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
     metrics = metrics or (COMPARED if len(models) == 2 else ("rsum", *RECALLS))
@@ -304,8 +305,7 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
         if isinstance(source, Model):
             sources.append(source)
             continue
-        seeds = sorted(Path(source).glob("seed-*"), key=lambda path: (len(path.name), path.name))
-        sources += seeds or [Path(source)]
+        sources += seed_folders(Path(source)) or [Path(source)]
     if not sources:
         raise VseppError("expected two models to compare, got none")
     return sources

@@ -16,6 +16,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, mistakes_of
 from vsepp.base.errors import VseppError, as_started, first_of
+from vsepp.report import text
 from vsepp.report.models import Models
 
 WITHIN, ABOVE, NOT_HELD, OUTSIDE = "within tolerance", "above chance", "not held", "outside"
@@ -91,4 +92,4 @@ def counted(states: Iterable[State], config: str = "") -> str:
     words = [f"{numbers[word]} {word}" for word in (WITHIN, ABOVE, NOT_HELD, OUTSIDE) if numbers[word]]
     verify = f"{as_started()}vsepp verify --scores {config}".strip()
     shown = f": `{verify}` names them" * bool(numbers[OUTSIDE])
-    return f"{numbers.total()} scores: {', '.join(words)}{shown}" if words else ""
+    return f"{text.plural(numbers.total(), 'score')}: {', '.join(words)}{shown}" if words else ""

@@ -68,6 +68,7 @@ class Model:
     """Folder of small pictures of its test images; empty where its data have none."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """`image_ids`, `caption_ids` → digest of the ids of what was ranked, where they are known."""
+    _ranks: dict[str, Ranks] = field(default_factory=dict, init=False)
 
     def score(self, protocol: str, metric: str) -> float | None:
         """A metric, recalls in per cent: as its evaluation has it, or from the ranks that were kept; errors as in `values`.
@@ -119,10 +120,6 @@ class Model:
             self._ranks[protocol] = kept_ranks(self.arrays, protocol, self.tested(protocol)["fold_size"])
         return self._ranks[protocol]
 
-    @cached_property
-    def _ranks(self) -> dict[str, Ranks]:
-        return {}
-
     def history(self, metric: str) -> dict[int, float]:
         """Epoch → a metric of training or of validation.
 
@@ -142,15 +139,10 @@ class Model:
         """Rows of its history; none of a model that was not trained here."""
         return list(csv.DictReader(io.StringIO(self.history_csv, newline="")))
 
-    def trouble(self, protocol: str | None = None) -> str:
-        """Why its scores say nothing of the method: `collapsed`, `ranks like chance`, or nothing.
-
-        Any protocol counts where `protocol` is `None`, or is one that the model was not evaluated under.
-        """
-        if self.collapsed:
-            return "collapsed"
-        at_chance = protocol in self.at_chance or (self.at_chance and protocol not in self.metrics)
-        return AT_CHANCE if at_chance else ""
+    @property
+    def trouble(self) -> str:
+        """Why its scores say nothing of the method: `collapsed`, `ranks like chance` under any protocol, or nothing."""
+        return "collapsed" if self.collapsed else AT_CHANCE * bool(self.at_chance)
 
     @property
     def collapsed(self) -> bool:
@@ -160,11 +152,11 @@ class Model:
     @cached_property
     def at_chance(self) -> list[str]:
         """Protocols under which no test tells its ranking of the test set from chance."""
-        return [protocol for protocol in self.metrics if self._ranks_like_chance(protocol)]
-
-    def _ranks_like_chance(self, protocol: str) -> bool:
-        test = self.metrics[protocol]
-        return ranks_like_chance(self.ranks(protocol), test["n_images"], test["n_captions"])
+        return [
+            protocol
+            for protocol, test in self.metrics.items()
+            if ranks_like_chance(self.ranks(protocol), test["n_images"], test["n_captions"])
+        ]
 
     @property
     def trained_by(self) -> MadeBy:
@@ -203,6 +195,11 @@ def seed_in(path: Path) -> int | None:
     return int(seeds[-1]) if seeds and seeds[-1].isdecimal() else None
 
 
+def seed_folders(folder: Path) -> list[Path]:
+    """Folders of seeds, in the order of their numbers."""
+    return sorted(folder.glob("seed-*"), key=lambda path: (len(path.name), path.name))
+
+
 def ids_digest(ids: np.ndarray) -> str:
     """Digest of ids in their order, whatever type holds them."""
     return hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
@@ -211,29 +208,29 @@ def ids_digest(ids: np.ndarray) -> str:
 # --- Which models count, and which are compared -----------------------------------------------------------------
 
 
-def in_trouble(models: Iterable[Model], protocol: str | None = None) -> dict[str, list[int | None]]:
+def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
     """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
     seeds: dict[str, list[int | None]] = {}
     for model in models:
-        if why := model.trouble(protocol):
-            seeds.setdefault(why, []).append(model.seed)
+        if model.trouble:
+            seeds.setdefault(model.trouble, []).append(model.seed)
     return seeds
 
 
-def sound(models: Sequence[Model], protocol: str | None = None) -> list[Model]:
+def sound(models: Sequence[Model]) -> list[Model]:
     """The models on which numbers rest: without the seeds that collapsed or rank like chance; all where no seed is sound."""
-    return [model for model in models if not model.trouble(protocol)] or list(models)
+    return [model for model in models if not model.trouble] or list(models)
 
 
-def trouble_of(models: Sequence[Model], protocol: str | None = None) -> str:
-    """Why the numbers of some seeds say nothing of the method, where no seed is sound; else empty."""
-    return text.listing(in_trouble(models, protocol)) if all(one.trouble(protocol) for one in models) else ""
+def trouble_of(models: Sequence[Model]) -> str:
+    """`collapsed (seeds 0 and 1)`, where no seed is sound; else empty."""
+    return text.troubles(in_trouble(models)) if all(model.trouble for model in models) else ""
 
 
-def left_out(models: Sequence[Model], protocol: str | None = None) -> list[str]:
-    """`seed 2 collapsed, left out`: the seeds in trouble beside sound ones."""
-    in_vain = {} if trouble_of(models, protocol) else in_trouble(models, protocol)
-    return [f"{text.seeds(seeds)} {why}, left out" for why, seeds in in_vain.items()]
+def left_out(models: Sequence[Model]) -> str:
+    """`collapsed (seed 2), left out`: the seeds in trouble beside sound ones; empty without."""
+    bad = "" if trouble_of(models) else text.troubles(in_trouble(models))
+    return f"{bad}, left out" if bad else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,9 +241,9 @@ class Paired:
     """Side → its models of `seeds`, in their order; where there are none, all its sound ones; of a side in trouble, all. A single model
     without a seed is there once."""
     seeds: tuple[int | None, ...]
-    """Seeds that all sides have, sound; `None` where no side has a seed."""
+    """Seeds that all sides have, sound; `None` where no sound side has a seed; none where no side is sound."""
     trouble: Mapping[str, str]
-    """Side without a sound seed → why it is in no comparison."""
+    """Side without a sound seed → why it is in no comparison, with its seeds."""
     left_out: tuple[str, ...]
     """Sentences on seeds in trouble."""
     common: str
@@ -275,15 +272,16 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     doubts = (
         require_one_test([model for side in sides.values() for model in side], protocol) if protocol else []
     )
-    trouble = {name: why for name, side in sides.items() if (why := trouble_of(side, protocol))}
-    counting = {name: sound(side, protocol) for name, side in sides.items() if name not in trouble}
+    trouble = {name: why for name, side in sides.items() if (why := trouble_of(side))}
+    counting = {name: sound(side) for name, side in sides.items() if name not in trouble}
     by_seed = {
         name: {model.seed: model for model in side}
         for name, side in counting.items()
         if len(side) > 1 or side[0].seed is not None
     }
     common = set.intersection(*map(set, by_seed.values())) if by_seed else set()
-    seeds = tuple(sorted(common)) if by_seed else (None,)  # type: ignore[type-var]  # seeds of several are known
+    # Seeds of several are known.
+    seeds = tuple(sorted(common)) if by_seed or not counting else (None,)  # type: ignore[type-var]
     models = {name: counting.get(name, side) for name, side in sides.items()}
     if seeds:
         models |= {name: [of[seed] for seed in seeds] for name, of in by_seed.items()}
@@ -292,9 +290,7 @@ def pair(sides: Models, protocol: str | None) -> Paired:
         models=models,
         seeds=seeds,
         trouble=trouble,
-        left_out=tuple(
-            f"{name}: {said}" for name, side in sides.items() for said in left_out(side, protocol)
-        ),
+        left_out=tuple(f"{name} {said}" for name, side in sides.items() if (said := left_out(side))),
         common=f"compared on {text.seeds(seeds)}, which all have" if dropped and seeds else "",
         doubts=tuple(doubts),
     )

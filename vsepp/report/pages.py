@@ -10,7 +10,6 @@ from functools import cache
 from inspect import getmembers, isfunction
 from pathlib import Path
 from shlex import quote
-from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
@@ -157,7 +156,7 @@ def _index_page(
     tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
     gaps = [figure for figure in figures if figure.id == ALL_GAPS and tested]
     others = [figure for figure in figures if figure not in gaps]
-    sections = [(f"section-{table.id}", table.number or table.spec.title) for table in tables]
+    sections = [(f"section-{table.id}", table.short) for table in tables]
     sections += [(f"section-{figure.id}", figure.number or figure.title) for figure in others]
     contents = [("claims", "Claims")] * bool(verdicts) + sections
     contents += [
@@ -172,7 +171,7 @@ def _index_page(
         "question": "Did it reproduce?" if claims in tested else "What our comparisons say",
         "tiles": tiles(tested[0]) if tested else [],
         "answer": answer(claims, context),
-        "compared": compared(comparisons),
+        "compared": about_comparisons(comparisons),
         "gaps": gaps,
         "troubles": _about_troubles(models),
         "choices": _choices(verdicts),
@@ -222,7 +221,7 @@ def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
     return said + " One seed settles nothing." * (max(verdict.measured.seeds for verdict in judged) == 1)
 
 
-def compared(comparisons: Sequence[Verdict]) -> str:
+def about_comparisons(comparisons: Sequence[Verdict]) -> str:
     """The verdicts on comparisons of one's own, counted; empty where none was judged."""
     if not any(verdict.judged for verdict in comparisons):
         return ""
@@ -230,19 +229,15 @@ def compared(comparisons: Sequence[Verdict]) -> str:
 
 
 def troubles(models: Models) -> list[str]:
-    """Which models collapsed or rank like chance: `run (collapsed: seeds 0 and 2)`."""
-    return [
-        f"{name} ({why}: {text.seeds(seeds)})"
-        for name, of_model in models.items()
-        for why, seeds in in_trouble(of_model).items()
-    ]
+    """Which models collapsed or rank like chance: `run collapsed (seeds 0 and 2)`."""
+    return [f"{name} {text.troubles(bad)}" for name, seeds in models.items() if (bad := in_trouble(seeds))]
 
 
 def _about_troubles(models: Models) -> str:
     if not (bad := troubles(models)):
         return ""
     return (
-        f"Collapsed or like chance: {'; '.join(bad)}. These seeds are left out of all numbers, figures and verdicts; where no "
+        f"{'; '.join(bad)}. These seeds are left out of all numbers, figures and verdicts; where no "
         "seed of a run is sound, its numbers stand, marked, and no verdict rests on them."
     )
 
@@ -294,7 +289,7 @@ def _to_search(models: Models) -> str:
         one
         for seeds in models.values()
         for one in seeds
-        if one.history_csv and one.run and one.pictures and not one.trouble()
+        if one.history_csv and one.run and one.pictures and not one.trouble
     ]
     best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
     return best.run if best else ""
@@ -393,7 +388,7 @@ def _write_exports(models: Models, folder: Path) -> None:
     seeds; with several the sample standard deviation of rsum is `rsum_sd`.
     """
     exported = {
-        name: {protocol: _exported(sound(seeds, protocol), protocol) for protocol in seeds[0].metrics}
+        name: {protocol: _exported(sound(seeds), protocol) for protocol in seeds[0].metrics}
         for name, seeds in models.items()
     }
     write_text(folder / "metrics.json", json.dumps(exported, indent=1) + "\n")
@@ -405,7 +400,7 @@ def _write_exports(models: Models, folder: Path) -> None:
 
 def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
     found = {name: level(models, protocol, name) for name in _EXPORTED}
-    values = {name: mean(of.by_seed) for name, of in found.items() if of}  # the exact mean
+    values = {name: of.mean for name, of in found.items() if of}
     rsum = found["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 
@@ -450,7 +445,10 @@ def _environment(latex: bool) -> Environment:
         **(_LATEX if latex else {}),
     )
     environment.filters |= {
-        name: of for room in (text, cells, run_page) for name, of in getmembers(room, isfunction)
+        name: of
+        for room in (text, cells, run_page)
+        for name, of in getmembers(room, isfunction)
+        if of.__module__ == room.__name__ and not name.startswith("_")
     }
     return environment
 

@@ -67,12 +67,11 @@ class Material:
         there = {run: self.models[run] for run in runs if run in self.models}
         if protocol:
             require_one_test([model for models in there.values() for model in models], protocol)
-        return {run: sound(models, protocol or None) for run, models in there.items()}
+        return {run: sound(models) for run, models in there.items()}
 
-    def trouble(self, runs: Sequence[str], protocol: str = "") -> dict[str, str]:
-        """Runs without a sound seed → why."""
-        why = {run: trouble_of(self.models[run], protocol or None) for run in runs if run in self.models}
-        return {run: words for run, words in why.items() if words}
+    def trouble(self, runs: Sequence[str]) -> dict[str, str]:
+        """Runs without a sound seed → why, with their seeds."""
+        return {run: why for run in runs if run in self.models and (why := trouble_of(self.models[run]))}
 
 
 @dataclass
@@ -203,8 +202,7 @@ def _about_runs(runs: Sequence[str], models: Models, protocol: str) -> list[str]
     if missing := [run for run in runs if run not in there]:
         named = text.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
         sentences.append(f"Not run: {named}.")
-    for run, seeds in there.items():
-        sentences += [f"{run}: {words}." for words in left_out(seeds, protocol or None)]
+    sentences += [f"{run} {words}." for run, seeds in there.items() if (words := left_out(seeds))]
     training = not protocol
     if note := text.dirty_note(dirty_steps([model for seeds in there.values() for model in seeds], training)):
         marked = [run for run, seeds in there.items() if mark(seeds, training)]
@@ -299,7 +297,7 @@ def interval_text(several: bool) -> str:
 
 def hollow_text(trouble: Mapping[str, str]) -> list[str]:
     """A sentence on runs, or rows, without a sound seed, which are drawn hollow."""
-    return [f"Hollow: {text.listing(f'{name} ({why})' for name, why in trouble.items())}."] if trouble else []
+    return [f"Hollow: {'; '.join(f'{name} {why}' for name, why in trouble.items())}."] if trouble else []
 
 
 def level_text(level: Level) -> str:

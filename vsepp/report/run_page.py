@@ -69,9 +69,9 @@ def run_page(
     return {
         "model": name,
         "title": context.title if alone else name,
-        "troubles": _troubles(models),
-        "rows": f"Row{'s' * (len(rows) > 1)} {text.listing(rows)} of the tables." if rows else "",
-        "recalls": [_recalls(sound(models, protocol), protocol) for protocol in first.metrics],
+        "trouble": _trouble(models),
+        "rows": f"{text.named('Row', rows)} of the tables." if rows else "",
+        "recalls": [_recalls(counting, protocol) for protocol in first.metrics],
         "plots": plots,
         "queries": _queries(shown),
         "examples": _EXAMPLES,
@@ -85,16 +85,15 @@ def run_page(
     }
 
 
-def _troubles(models: Sequence[Model]) -> list[str]:
-    """Which seeds say nothing of the method, and what is done about them."""
+def _trouble(models: Sequence[Model]) -> str:
+    """Which seeds say nothing of the method, and what is done about them; empty where all are sound."""
+    if not (bad := in_trouble(models)):
+        return ""
     done = "Left out of all numbers, figures and verdicts"
     if trouble_of(models):
         done = "No seed is sound: no verdict rests on this run, and its numbers stand as they are"
-    said = {"collapsed": "collapsed, hardly better than chance on validation after the last epoch"}
-    return [
-        f"{said.get(why, why).capitalize()}: {text.seeds(seeds)}. {done}."
-        for why, seeds in in_trouble(models).items()
-    ]
+    chance = "On validation after the last epoch, or on the test set, it is hardly better than chance."
+    return f"{text.troubles(bad).capitalize()}. {chance} {done}."
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from vsepp.report.models import (
     Models,
     best_of,
     dirty_steps,
+    in_trouble,
     left_out,
     level,
     mark,
@@ -128,9 +129,7 @@ class Group:
                 rows.setdefault(images, []).append(row.facts["label"] if row.own else row.id)
         usual = max(rows, key=lambda images: len(rows[images]), default="")
         others = [
-            f"row{'s' * (len(names) > 1)} {text.listing(names)}: {images}"
-            for images, names in rows.items()
-            if images != usual
+            f"{text.named('row', names)}: {images}" for images, names in rows.items() if images != usual
         ]
         return "; ".join([usual, *others])
 
@@ -166,6 +165,11 @@ class Table:
     def number(self) -> str:
         """What the paper calls it; empty for one's own."""
         return text.numbered(self.id)
+
+    @property
+    def short(self) -> str:
+        """Its number, or its title where it has none."""
+        return self.number or self.spec.title
 
     @property
     def title(self) -> str:
@@ -276,7 +280,7 @@ def _row(
     every, released = models.get(feed.run or "", []), models.get(feed.released or "", [])
     protocol, made = facts["protocol"], ""
     require_one_test([*every, *released], protocol)
-    ours = sound(every, protocol)
+    ours = sound(every)
     if ours:
         made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
         if any(model.study for model in ours):  # kept records may come from any commit
@@ -295,8 +299,8 @@ def _row(
         ours=ours,
         released=released,
         made=made,
-        trouble=trouble_of(every, protocol),
-        left_out="; ".join(left_out(every, protocol)),
+        trouble=text.listing(in_trouble(every)) if trouble_of(every) else "",
+        left_out=left_out(every),
     )
 
 

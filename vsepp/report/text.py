@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -274,14 +274,31 @@ def letter(place: int) -> str:
     return string.ascii_lowercase[place % 26] * (1 + place // 26)
 
 
+def named(noun: str, names: Sequence[Any]) -> str:
+    """Things by their names.
+
+    >>> named("row", ["1.1", "1.2"]), named("row", ["1.1"])
+    ('rows 1.1 and 1.2', 'row 1.1')
+    """
+    return f"{noun}{'s' * (len(names) != 1)} {listing(names)}"
+
+
 def seeds(numbers: Iterable[Any]) -> str:
     """Seeds by their numbers, in order.
 
-    >>> seeds([10, 2]), seeds([0])
-    ('seeds 2 and 10', 'seed 0')
+    >>> seeds([10, 2])
+    'seeds 2 and 10'
     """
-    ordered = sorted(numbers)
-    return f"seed{'s' * (len(ordered) != 1)} {listing(ordered)}"
+    return named("seed", sorted(numbers))
+
+
+def troubles(seeds_of: Mapping[str, Sequence[Any]]) -> str:
+    """Why scores say nothing of the method, with the seeds; a model without a seed has none.
+
+    >>> troubles({"collapsed": [2, 0], "ranks like chance": [1]})
+    'collapsed (seeds 0 and 2) and ranks like chance (seed 1)'
+    """
+    return listing(why + f" ({seeds(of)})" * (None not in of) for why, of in seeds_of.items())
 
 
 def listing(items: Iterable[Any]) -> str:

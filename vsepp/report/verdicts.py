@@ -79,13 +79,10 @@ def not_run(missing: Iterable[str], notes: Sequence[str] = ()) -> Measured:
     return Measured(unmeasured=(NOT_RUN, "; ".join([f"not run: {text.listing(missing)}", *notes])))
 
 
-def failed(runs: Iterable[str], models: Models, protocol: str | None) -> Measured:
+def failed(runs: Iterable[str], models: Models) -> Measured:
     """Nothing was measured, since runs collapsed or rank like chance: named with their seeds."""
-    reasons = {run: in_trouble(models[run], protocol) for run in runs}
-    each = [
-        f"{run} {text.listing(f'{why} ({text.seeds(seeds)})' for why, seeds in of_run.items())}"
-        for run, of_run in reasons.items()
-    ]
+    reasons = {run: in_trouble(models[run]) for run in runs}
+    each = [f"{run} {text.troubles(of_run)}" for run, of_run in reasons.items()]
     like_chance = all(why == AT_CHANCE for of_run in reasons.values() for why in of_run)
     return Measured(unmeasured=(CHANCE if like_chance else COLLAPSED, "; ".join(each)))
 
@@ -269,7 +266,7 @@ def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Com
         return not_run(missing)
     paired = pair({run: models[run] for run in sides}, protocol)
     if paired.trouble:
-        return failed(paired.trouble, models, protocol)
+        return failed(paired.trouble, models)
     notes, seeds = list(paired.left_out), list(paired.seeds)
     of_seeds = dict(zip(seeds, zip(*paired.models.values(), strict=True), strict=True)) if seeds else {}
     mixed = {seed: kinds for seed, of_seed in of_seeds.items() if (kinds := _mixed(of_seed))}

@@ -344,7 +344,7 @@ def test_a_size_with_sound_seeds_stays_a_rival_and_its_collapsed_seed_is_named(m
     models.add("d", seed=2, protocol=PROTOCOL, ranks=ranks(1, 1), collapsed=True)
     (found,) = judge([claim("best_value", **SIZES)], own_data, models.records)
     assert (found.word, found.measured.seeds) == ("opposite", 2)
-    assert "d: seed 2 collapsed, left out" in found.why and "others: 512;" in found.why
+    assert "d collapsed (seed 2), left out" in found.why and "others: 512;" in found.why
 
 
 @pytest.mark.parametrize(
@@ -475,7 +475,7 @@ def test_a_seed_that_collapsed_is_named_and_the_verdict_rests_on_the_others(mode
         models.add("b", seed=seed, ranks=ranks(40, lot=seed))
     (found,) = judge([claim()], own_data, models.records)
     assert (found.word, found.measured.seeds) == ("reproduced", 2)
-    assert "a: seed 1 collapsed, left out" in found.why
+    assert "a collapsed (seed 1), left out" in found.why
 
 
 @pytest.mark.parametrize(

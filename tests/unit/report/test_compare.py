@@ -280,8 +280,22 @@ def test_a_seed_that_collapsed_is_named_and_left_out(models):
                 run, seed=seed, ranks=shares(level + seed / 5, seed), collapsed=(run, seed) == ("a", 1)
             )
     found = compare(models.root / "evaluations/a", models.root / "evaluations/b")
-    assert found.paired.seeds == (0, 2) and "A: seed 1 collapsed, left out" in found.warnings
+    assert found.paired.seeds == (0, 2) and "A collapsed (seed 1), left out" in found.warnings
     assert levels(found) == pytest.approx((50.2, 40.2))
+
+
+def test_models_without_a_sound_seed_are_shown_with_their_seeds_and_not_compared(models):
+    for run in "ab":
+        for seed in range(3):
+            models.add(run, seed=seed, collapsed=True)
+    found = compare(models.root / "evaluations/a", models.root / "evaluations/b")
+    assert (found.paired.seeds, found.effects) == ((), {})
+    assert [level.by_seed for level in found.levels["rsum"].values()] == [
+        found.levels["rsum"]["A"].by_seed
+    ] * 2
+    assert len(found.levels["rsum"]["A"].by_seed) == 3
+    assert sum("collapsed (seeds 0, 1 and 2)" in warning for warning in found.warnings) == 2
+    assert not any("one seed" in warning for warning in found.warnings) and "; 0 seeds" in str(found)
 
 
 def test_other_test_sets_are_refused(files, tmp_path, models):

@@ -107,7 +107,9 @@ def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models
 
 def test_the_papers_own_data_needs_no_note_and_a_collapsed_curve_is_named(models, own_data, draw):
     add_curves(models, collapsed=True)
-    assert draw("figure2a", CURVES, own_data).caption == "A caption. One seed. Hollow: vsepp (collapsed)."
+    assert (
+        draw("figure2a", CURVES, own_data).caption == "A caption. One seed. Hollow: vsepp collapsed (seed 0)."
+    )
 
 
 def test_a_figure_without_any_run_says_so(draw):
@@ -165,8 +167,8 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
     add_sizes(models)
     models.add("neg8", (1.0, 5.0, 10.0, 50, 50.0), (1.0, 5.0, 10.0, 50, 50.0), protocol="1K")
     drawn = draw("figure2b", NEGATIVE_SET)
-    assert "Hollow: neg8 (ranks like chance)." in drawn.caption
-    assert "VSE++ with 8: 1.0" in drawn.alt and "(ranks like chance)" in drawn.alt
+    assert "Hollow: neg8 ranks like chance (seed 0)." in drawn.caption
+    assert "VSE++ with 8: 1.0" in drawn.alt and "ranks like chance" in drawn.alt
     assert "One seed. Thick: 95 % interval over the test images (bootstrap)." in drawn.caption
     assert svg_of(drawn).count("fill: #ffffff; stroke: #0072b2") == 1
 
@@ -200,7 +202,7 @@ def test_a_seed_that_collapsed_beside_sound_ones_is_left_out_and_named(
     else:
         drawn = draw("figure", spec, runs=runs)
     assert said in drawn.alt
-    assert "neg2: seed 1 collapsed, left out." in drawn.caption and "Hollow" not in drawn.caption
+    assert "neg2 collapsed (seed 1), left out." in drawn.caption and "Hollow" not in drawn.caption
 
 
 def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, published, draw):
@@ -373,7 +375,7 @@ def test_answers_of_both_models_are_those_of_a_seed_that_is_sound_in_both(models
         answering(models, "vsepp", seed, pictures, seed=seed)
     drawn = draw("figure3", ANSWERS)
     assert f"Image 90: VSE0: rank 2: {WILD}; VSE++: rank 2: {WILD};" in drawn.alt
-    assert "; seed 1." in drawn.caption and "vse0: seed 0 collapsed, left out" in drawn.caption
+    assert "; seed 1." in drawn.caption and "vse0 collapsed (seed 0), left out" in drawn.caption
     alone = {"vse0": models.records["vse0"][1:], "vsepp": models.records["vsepp"][:1]}
     assert texts(draw("figure3", ANSWERS, records=alone)) == {"no seed common to both"}
 

@@ -21,8 +21,8 @@ from vsepp.report.claims import Difference
 from vsepp.report.entries import Group, ReportSpec, Row
 from vsepp.report.pages import (
     TEMPLATES,
+    about_comparisons,
     answer,
-    compared,
     headline,
     provenance,
     tiles,
@@ -282,7 +282,7 @@ def test_every_mark_of_a_tabular_has_one_meaning_which_stands_below_it(report, t
     assert {mark for of in marks.values() for mark in of} <= explained.keys()
     assert explained[marks["1.8"][-1]] == "Ranks like chance."
     assert explained[marks["1.7"][-1]] == "Collapsed."
-    assert "eed 1" in explained[marks["1.9"][-1]] and "collapsed" in explained[marks["1.9"][-1]]
+    assert explained[marks["1.9"][-1]] == "Collapsed (seed 1), left out."
     assert r"\dag{}" in marks["1.8"] and "uncommitted" in explained[r"\dag{}"]
 
 
@@ -380,11 +380,11 @@ def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(r
     models.add("lost", chance, chance, collapsed=True)
     made = replace(report({"2.2": ("lost", "5x1K")}, models.all), figures=(), claims=())
     said = write_report(made, tmp_path / "report", Path("reports/mini/paper/vsepp"))
-    assert "lost (collapsed: seed 0)" in said
+    assert "lost collapsed (seed 0)" in said
     assert "open    reports/mini/index.html" in said
     numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
     assert "collapsed" in numbers["2.2"][1]
-    assert "after the last epoch: seed 0." in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
+    assert "Collapsed (seed 0)." in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
 
 
 def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_them_out(report, tmp_path):
@@ -395,11 +395,11 @@ def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_th
     made = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
     write_report(made, tmp_path, tmp_path)
     text = (tmp_path / "runs/mixed.html").read_text(encoding="utf-8")
-    assert "after the last epoch: seed 10. Left out of all numbers" in text
+    assert "Collapsed (seed 10)." in text and "Left out of all numbers" in text
     assert "no verdict rests" not in text
     assert "mean over 2 seeds" in text and '<th scope="col" class="n">seed 10' not in text
     (row,) = [cells for number, cells in Page(text_of(tmp_path, "index")).tables["table2"] if number == "2.2"]
-    assert row[3] == ["41.0", "±", "0.0"] and "10" in row[1]
+    assert row[3] == ["41.0", "±", "0.0"] and "10)," in row[1]
     assert json.loads((tmp_path / "metrics.json").read_text())["mixed"]["5x1K"]["i2t_r1"] == 41.0
 
 
@@ -464,8 +464,8 @@ def test_the_answer_names_the_data_and_what_it_cannot_say(context):
 
 def test_comparisons_of_ones_own_are_counted_apart(models, context):
     own = verdicts(OPPOSITE, SAME, NOT_RUN, place="")
-    assert compared(own) == "3 comparisons of our own: 1 same direction, 1 opposite and 1 not run."
-    assert compared([]) == compared(own[2:]) == ""
+    assert about_comparisons(own) == "3 comparisons of our own: 1 same direction, 1 opposite and 1 not run."
+    assert about_comparisons([]) == about_comparisons(own[2:]) == ""
     text = headline([], [*verdicts(SAME), *own[:1]], models.records, "", context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
     assert "1 claim, each about one metric:" in lines
@@ -482,14 +482,14 @@ def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(mode
     text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, "2 scores", context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
     assert "1  same direction" in lines and "2  opposite" in lines
-    assert "low (ranks like chance: seed 0)" in lines
+    assert "low ranks like chance (seed 0)" in lines
     assert context.data_note in text
     assert lines[-3:] == [
         "2 scores",
         f"open    {PAGE}",
         f"next    uv run vsepp serve {models.specs['sound'][0].run}",
     ]
-    assert troubles(records) == ["low (ranks like chance: seed 0)"]
+    assert troubles(records) == ["low ranks like chance (seed 0)"]
     monkeypatch.delenv("UV")
     assert "next    vsepp serve" in headline([], [], records, "", context, PAGE)
 

@@ -60,7 +60,7 @@ def test_seeds_that_collapsed_are_named_and_in_no_cell_unless_all_did(models, bu
     table = build(fed("2.2", "vse0", "5x1K"), fed("1.7", "lost", "5x1K"))
     some, none = table.rows
     assert some.cells["ours"]["i2t_r1"].value == 40.5 and some.trouble == ""
-    assert (some.left_out, none.left_out) == ("seed 2 collapsed, left out", "")
+    assert (some.left_out, none.left_out) == ("collapsed (seed 2), left out", "")
     assert none.cells["ours"]["i2t_r1"].value == pytest.approx(82 / 3) and none.trouble == "collapsed"
     assert not none.cells["ours"]["i2t_r1"].best
     assert [len(row.ours) for row in table.rows] == [2, 3]

@@ -78,8 +78,8 @@ def test_the_figure_says_levels_and_who_is_in_no_comparison(models, draw):
     add(models, "sh-1", 0.5)
     add(models, "mh-1", 0.0, collapsed=True)
     drawn = draw("standings", STANDINGS, labelled=LABELLED)
-    assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0] (collapsed)" in drawn.alt
-    assert "Hollow: MH (collapsed)" in drawn.caption
+    assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0], collapsed (seed" in drawn.alt
+    assert "Hollow: MH collapsed (seed" in drawn.caption
     with Image.open(drawn.folder / "standings.png") as image:
         assert image.size[0] >= 900
 

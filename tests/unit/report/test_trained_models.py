@@ -97,10 +97,11 @@ def test_sound_seeds_that_all_have_are_paired_and_what_was_left_out_is_said(mode
         "a": [2, 10],
         "b": [2, 10],
     }
-    assert found.left_out == ("a: seed 1 collapsed, left out",) and found.trouble == {"lost": "collapsed"}
+    assert found.left_out == ("a collapsed (seed 1), left out",)
+    assert found.trouble == {"lost": "collapsed (seed 0)"}
     assert "2 and 10" in found.common
     assert [model.seed for model in sound(records["a"])] == [2, 10]
-    assert (trouble_of(records["a"]), trouble_of(records["lost"])) == ("", "collapsed")
+    assert (trouble_of(records["a"]), trouble_of(records["lost"])) == ("", "collapsed (seed 0)")
     assert sound(records["lost"]) == records["lost"], "its numbers stand, marked"
 
 

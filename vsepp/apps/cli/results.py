@@ -13,6 +13,7 @@ from vsepp.base.errors import PHASES, VseppError, fixes, snakemake
 from vsepp.base.files import DIGESTS, FileCache
 from vsepp.base.manifest import MANIFEST, read_manifest
 from vsepp.base.progress import bytes_text
+from vsepp.base.words import plural
 
 if TYPE_CHECKING:
     from vsepp.pipeline.plan import Plan
@@ -68,9 +69,13 @@ def verify(given: argparse.Namespace) -> None:
         print(found)
     what = f"preset {plan.preset}, variant {plan.variant}{f', phase {given.phase}' if given.phase else ''}"
     if bad:
-        raise VseppError(f"{what}: {len(bad)} of {len(findings)} artefacts do not verify, see above")
+        raise VseppError(
+            f"{what}: {len(bad)} of {plural(len(findings), 'artefact')} do not verify, see above"
+        )
     seconds = time.monotonic() - started
-    print(f"{what}: {len(findings)} artefacts verified in {seconds:.1f} s, {bytes_text(known.read)} read")
+    print(
+        f"{what}: {plural(len(findings), 'artefact')} verified in {seconds:.1f} s, {bytes_text(known.read)} read"
+    )
 
 
 def _hold_scores(plan: Plan, config: str) -> None:
@@ -94,7 +99,9 @@ def _hold_scores(plan: Plan, config: str) -> None:
             f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {row.expected:g} {bound}"
         )
     if outside:
-        raise VseppError(f"{len(outside)} of {len(states)} scores are outside what is expected, see above")
+        raise VseppError(
+            f"{len(outside)} of {plural(len(states), 'score')} outside what is expected, see above"
+        )
     print(expected.counted(states))
 
 
@@ -129,10 +136,10 @@ def record(given: argparse.Namespace) -> None:
             waiting += not finished
     size = write_study(study.folder, models) if models != there or given.drop else 0
     print(
-        f"{study.folder}: {len(models.keys() - before)} models recorded now, "
+        f"{study.folder}: {plural(len(models.keys() - before), 'model')} recorded now, "
         f"{len(models.keys() & before)} before, {len(before - models.keys())} dropped; {waiting} are not finished"
         f"{f'; {bytes_text(size)} in all' if size else ''}. "
         "Commit the folder: what has a record is not trained again"
     )
     if damaged:
-        raise VseppError(f"{study.folder}: {damaged} models are damaged and were not recorded, see above")
+        raise VseppError(f"{study.folder}: {plural(damaged, 'model')} damaged and not recorded, see above")

@@ -13,6 +13,7 @@ from pydantic.dataclasses import dataclass
 from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.base.spec import Component
+from vsepp.report import text
 from vsepp.report.figures import FigureOfLosses
 from vsepp.report.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
 
@@ -78,7 +79,7 @@ class Figure(FigureOfLosses):
             axis.set_xlabel("\n".join(losses))
             near = sum(math.hypot(*point) < radius + margin for point in panel["negatives"])
             said.alt.append(
-                f"Panel {letter}: {len(panel['negatives'])} negatives, {near} of them inside the margin; "
+                f"Panel {letter}: {text.plural(len(panel['negatives']), 'negative')}, {near} of them inside the margin; "
                 f"{'; '.join(losses)}."
             )
         said.caption.append(

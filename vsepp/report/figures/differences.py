@@ -103,12 +103,12 @@ def write_gaps(
     title = "Gaps between the runs that claims compare"
     caption = "The first run of each pair minus the second, on the test images, in points."
     inches = plots.WIDTHS["page"], 3.0
-    shown = {(run, gap.spec.protocol) for gap in gaps if gap.effect for run in gap.spec.named}
-    seeds = {f"{run}: {words}." for run, under in shown for words in left_out(models.get(run, ()), under)}
+    shown = {run for gap in gaps if gap.effect for run in gap.spec.named}
+    seeds = [f"{run} {words}." for run in sorted(shown) if (words := left_out(models.get(run, ())))]
 
     def draw(canvas: Canvas) -> Said:
         said = draw_gaps(canvas, metrics, gaps, context)
-        said.caption += sorted(seeds)
+        said.caption += seeds
         return said
 
     return plots.write(ALL_GAPS, title, caption, inches, context, folder, draw)

@@ -77,7 +77,7 @@ class Figure(FigureOfScores):
             f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
-        if bad := material.trouble(self.runs, self.protocol):
+        if bad := material.trouble(self.runs):
             said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return said
 

@@ -54,10 +54,7 @@ class Figure(FigureOfScores):
 
     def draw(self, canvas: Canvas, material: Material) -> Said:
         """A metric over the size of the negative set on a log axis; the baseline as a horizontal line."""
-        shown, trouble = (
-            material.shown(self.named, self.protocol),
-            material.trouble(self.named, self.protocol),
-        )
+        shown, trouble = material.shown(self.named, self.protocol), material.trouble(self.named)
         axes, said = canvas.subplots(1, len(self.metrics), squeeze=False)[0], Said()
         for axis, metric in zip(axes, self.metrics, strict=True):
             if len(axes) > 1:
@@ -101,7 +98,7 @@ class Figure(FigureOfScores):
             plots.interval_marks(
                 axis, size, point.mean, point.images, point.seeds, hollow=hollow, upright=True
             )
-            why = f" ({trouble[run]})" if hollow else ""
+            why = f", {trouble[run]}" if hollow else ""
             sentences.append(f"{label} with {size}: {plots.level_text(point)}{why}")
         return sentences
 

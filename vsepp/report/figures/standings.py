@@ -77,7 +77,7 @@ class Figure(FigureOfScores):
         axis, said = canvas.subplots(), Said()
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
         for place, (label, method) in enumerate(methods.items()):
-            level, why = plots.level_text(method), f" ({trouble[label]})" if label in trouble else ""
+            level, why = plots.level_text(method), f", {trouble[label]}" if label in trouble else ""
             seeds = method.seeds if several else None
             plots.interval_marks(axis, place, method.mean, method.images, seeds, hollow=label in trouble)
             _write(axis, 1 + _LEVEL / inside, place, level, INK)
