@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -85,6 +85,7 @@ class Answers:
 
     model: Model
     protocol: str
+    _queries: dict[str, np.ndarray] = field(default_factory=dict, init=False)
 
     @cached_property
     def pictures(self) -> Pictures:
@@ -129,6 +130,11 @@ class Answers:
 
         A truth keeps the image of each query: which caption asked is known where all captions of the image did.
         """
+        if direction not in self._queries:
+            self._queries[direction] = self._rows_of(direction)
+        return self._queries[direction]
+
+    def _rows_of(self, direction: str) -> np.ndarray:
         if not self.is_truth:
             rows = self.model.arrays[f"{self.protocol}_caption_rows"]
             return rows if direction == "t2i" else np.arange(self.model.tested(self.protocol)["n_images"])

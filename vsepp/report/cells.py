@@ -148,9 +148,8 @@ def legend(table: Table) -> str:
 def page_notes(table: Table, context: ContextSpec) -> list[str]:
     """What is said below a table, before the notes of its marks."""
     compare = " Ours and the paper’s levels are of different data: compare the gains."
-    notes = [legend(table) + compare * (table.published and bool(context.data_note))]
     return [
-        *notes,
+        legend(table) + compare * (table.published and bool(context.data_note)),
         *["The darker a cell, the better it is among its column and group."] * bool(table.spec.tint),
     ]
 
@@ -229,7 +228,8 @@ def _tex_row(table: Table, row: Row, trouble: str) -> Iterator[Tex]:
     number = Tex(text.tex(row.id * (not row.own)) + _raised(*row.marks, trouble))
     label = ", ".join(filter(None, (facts["label"], facts["citation"])))
     labels = [number, label, *[facts["trainset_label"]] * table.spec.trainset]
-    for source in row.sources:
+    ours, paper = row.status != "quoted", not row.own
+    for source in ["ours"] * ours + ["paper"] * paper + ["released"] * bool(row.released):
         cells = row.cells[source].values()
         if source == "ours" and not row.ours:
             numbers = [_multicolumn(len(cells) * (1 + table.has_seeds), "c", "not run")]

@@ -280,7 +280,10 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
     levels: dict[str, dict[str, Level]] = {}
     pairs: list[tuple[str, str, str]] = []
     for metric in dict.fromkeys(metrics):
-        of = {name: _level(side, protocol, metric) for name, side in paired.models.items()}
+        every = {name: level(side, protocol, metric) for name, side in paired.models.items()}
+        of = {name: found for name, found in every.items() if found}
+        if none := [paired.models[name][0].where for name in every if name not in of]:
+            raise VseppError(f"{none[0]}, {protocol}: its scores give no {metric}")
         levels[metric] = dict(sorted(of.items(), key=lambda item: -item[1].mean if best_first else 0))
         counting = [name for name in levels[metric] if paired.seeds and name not in paired.trouble]
         pairs += [(metric, *names) for names in combinations(counting, 2)]
@@ -290,12 +293,6 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
         effects.append(intervals.effect(below, above, len(pairs)))
     told = dict(zip(pairs, intervals.told_together(effects), strict=True))
     return Comparison(paired, protocol, levels, told)
-
-
-def _level(models: Sequence[Model], protocol: str, metric: str) -> Level:
-    if (found := level(models, protocol, metric)) is None:
-        raise VseppError(f"{models[0].where}, {protocol}: its scores give no {metric}")
-    return found
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:

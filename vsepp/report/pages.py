@@ -10,6 +10,7 @@ from functools import cache
 from inspect import getmembers, isfunction
 from pathlib import Path
 from shlex import quote
+from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
@@ -400,7 +401,7 @@ def _write_exports(models: Models, folder: Path) -> None:
 
 def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
     found = {name: level(models, protocol, name) for name in _EXPORTED}
-    values = {name: of.mean for name, of in found.items() if of}
+    values = {name: mean(of.by_seed) for name, of in found.items() if of}  # exact, unlike `Level.mean`
     rsum = found["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 

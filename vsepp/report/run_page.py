@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from vsepp.base.manifest import ancestors_of
+from vsepp.base.progress import bytes_text
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import text
@@ -158,7 +159,7 @@ def _training(model: Model) -> list[Printed]:
         facts["epochs"],
         text.number(seconds),
         text.count(facts["pairs_per_second"]),
-        text.bytes_text(model.trained["peak_memory_bytes"]),
+        bytes_text(model.trained["peak_memory_bytes"]),
     )
     processor = f", {machine['processor']}" if facts["device"] == "cpu" else ""
     words = facts["device"] + processor, text.commit(*model.trained_by)

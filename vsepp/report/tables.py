@@ -105,12 +105,6 @@ class Row:
         """What stands at its number: the letter of its note, and its sign."""
         return tuple(filter(None, (self.mark, self.sign)))
 
-    @property
-    def sources(self) -> list[str]:
-        """Sources with a line of their own in LaTeX."""
-        ours, paper = self.status != "quoted", not self.own
-        return ["ours"] * ours + ["paper"] * paper + ["released"] * bool(self.released)
-
 
 @dataclass(frozen=True)
 class Group:

@@ -12,7 +12,6 @@ from markupsafe import Markup, escape
 
 from vsepp.base import declared
 from vsepp.base.errors import VseppError
-from vsepp.base.progress import bytes_text  # noqa: F401  # a filter of the templates
 from vsepp.base.words import count, p_text, plural, rounded  # noqa: F401
 from vsepp.evaluation.metrics import METRICS
 
