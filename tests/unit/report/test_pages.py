@@ -13,10 +13,12 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
+from jinja2.defaults import DEFAULT_FILTERS
 from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
+from vsepp.report import pages
 from vsepp.report.claims import Difference
 from vsepp.report.entries import Group, ReportSpec, Row
 from vsepp.report.pages import (
@@ -296,6 +298,12 @@ def test_the_tables_compile(folder, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:]
     assert "Overfull" not in done.stdout
     assert "Output written on tables.pdf (5 pages" in done.stdout
+
+
+def test_filters_of_the_templates_leave_jinjas_own_alone():
+    for latex in (False, True):
+        filters = pages._environment(latex).filters
+        assert DEFAULT_FILTERS.items() <= filters.items() and "plain" in filters
 
 
 def test_templates_know_no_preset_and_no_paper():
