@@ -1,4 +1,4 @@
-"""The only place where numbers, intervals, p values, metrics, seeds and counts become words, and words HTML or LaTeX."""
+"""The only place of the report where intervals, metrics, seeds and counts become words, and words HTML or LaTeX; over `vsepp.base.words`."""
 
 from __future__ import annotations
 
