@@ -16,5 +16,7 @@ RUN pip install --no-cache-dir --no-deps --editable .
 # There is no .git in the image: give the commit that it was built from.
 ARG COMMIT=unknown
 ENV VSEPP_GIT_COMMIT=$COMMIT
+# Snakemake asks for both, and `docker run --user` may give a number without a name or a home folder.
+ENV HOME=/tmp USER=vsepp
 
 CMD ["snakemake", "--cores", "all", "reproduce_tables"]

@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,10 @@ from torch.overrides import TorchFunctionMode
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest, reading, value_digest
-from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.machine import present_device
+from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
-from vsepp.base.publish import beside, spec_of
+from vsepp.base.publish import CONFIG, beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
@@ -283,8 +284,7 @@ def load(
             "%s: its words were split by %r, captions are split by %r here",
             folder / VOCABULARY_FILE, vocabulary.tokenizer, here,
         )  # fmt: skip
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
+    on = present_device(str(device))
     place = encoder_of(run, folder, None if encoder is None else Path(encoder))
     network = None
     with _Undrawn():
@@ -296,7 +296,7 @@ def load(
             network = build_encoder(run.encoder, grid=run.grid)  # its weights are among the model's
         inside, outside = (network, None) if run.live_encoder else (None, network)
         joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
-    return Model(run, joint, vocabulary, outside, torch.device(device))
+    return Model(run, joint, vocabulary, outside, on)
 
 
 class _Undrawn(TorchFunctionMode):
@@ -434,7 +434,11 @@ def require_files(folder: Path) -> None:
     """Refuse a run's folder that is not as it was written."""
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the complete folder of a trained run")
-    require_intact(folder)
+    listed = require_intact(folder)["outputs"]
+    if missing := [name for name in (CONFIG, VOCABULARY_FILE, WEIGHTS) if name not in listed]:
+        raise VseppError(
+            f"{folder / MANIFEST}: outputs: no {', '.join(missing)}; expected the complete folder of a trained run"
+        )
 
 
 def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
@@ -448,7 +452,7 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
         return None
     wanted = read_manifest(folder)["inputs"].get("encoder")
     for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:
-        if (place / MANIFEST).is_file() and _is_encoder_of(run, place, wanted):
+        if (made := manifest_if_intact(place)) and _is_encoder_of(run, place, made, wanted):
             require_intact(place)
             return place
     if given is None and INSTALLED_ENCODER in layout_of(folder):
@@ -464,10 +468,10 @@ def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | 
     )
 
 
-def _is_encoder_of(run: RunSpec, place: Path, wanted: str | None) -> bool:
+def _is_encoder_of(run: RunSpec, place: Path, made: Mapping[str, Any], wanted: str | None) -> bool:
     if wanted is not None:
         return artefact_digest(place) == wanted
-    spec = read_manifest(place)["spec"]
+    spec = made["spec"]
     return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
 
 

@@ -21,10 +21,25 @@ from vsepp.report.records import read_models
 CLEAN, DIRTY = {"commit": "abc", "dirty": False}, {"commit": "abc", "dirty": True}
 TRAINING = {
     "facts": {"best_epoch": 2, "epochs": 2, "pairs_per_second": 1234.5, "device": "cpu"},
-    "machine": {"processor": "a processor"},
-    "peak_memory_bytes": 5e8,
+    "machine": {"platform": "p", "processor": "a processor", "python": "3", "cores": 2},
+    "peak_memory_bytes": 500_000_000,
     "wall_seconds": 6.0,
 }
+WHOLE = {
+    "step": "step",
+    "spec": {},
+    "spec_digest": "s",
+    "code_digest": "c",
+    "inputs": {},
+    "ancestors": [],
+    "outputs": {},
+    "seed": None,
+    "git": CLEAN,
+    "versions": {},
+    **TRAINING,
+    "facts": {},
+}
+"""A manifest where a test does not care what it holds."""
 I2T, T2I = (41.0, 76.0, 86.0, 2, 5.5), (30.0, 66.0, 80.0, 3, 9.0)
 
 
@@ -56,14 +71,15 @@ class Models:
                 for epoch, r1 in enumerate(history, start=1)
             ]
             (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
-        ancestors = [{"step": step, "digest": "d", **DIRTY} for step in behind]
-        training = {**TRAINING, "machine": {"processor": processor}}
+        blank = {"digest": "d", "spec_digest": "s", "code_digest": "c"}
+        ancestors = [{"step": step, **blank, **DIRTY} for step in behind]
+        training = {**TRAINING, "machine": {**TRAINING["machine"], "processor": processor}}
         seal(run, "train", trained, ancestors, **training)
         write_evaluation(evaluation, protocol, fold_size, n_images, i2t, t2i, ranks, reranked)
         own = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": artefact_digest(run)}
         ancestors = [*ancestors, {**own, **trained}]
         if measured_on:
-            ancestors.append({"step": measured_on, "digest": "d", **DIRTY})
+            ancestors.append({"step": measured_on, **blank, **DIRTY})
         if made_from:
             features = {"step": "features", "spec_digest": "f", "code_digest": "c", "digest": made_from}
             ancestors.append({**features, **CLEAN})
@@ -144,11 +160,5 @@ def with_recalls(queries, r1, r5, r10):
 def seal(folder, step, git, ancestors, inputs=None, **changes):
     """A manifest with what reports read of it."""
     outputs = {path.name: path_digest(path) for path in folder.iterdir() if path.name != "manifest.json"}
-    manifest = {
-        "step": step,
-        "spec_digest": "s",
-        "code_digest": "c",
-        "outputs": outputs,
-        "inputs": inputs or {},
-    }
+    manifest = {**WHOLE, "step": step, "outputs": outputs, "inputs": inputs or {}}
     write_manifest(folder, {**manifest, "ancestors": ancestors, "git": git, **changes})

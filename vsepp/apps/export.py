@@ -25,10 +25,11 @@ from vsepp.api import (
 )
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, write_text
+from vsepp.base.files import file_digest, output_folder, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
+    require_intact,
     uncommitted_steps,
     write_manifest,
 )
@@ -77,15 +78,15 @@ def export_run(
     """
     run = spec_of(folder)
     require_files(folder)
-    if out.exists():
+    output_folder(out.absolute().parent)
+    if out.is_symlink() or out.exists():
         raise VseppError(f"{out}: already exists; name a new folder")
     network = encoder_of(run, folder, encoder)
     description = {**layout_of(folder), "layout": LAYOUT, "version": __version__, "run": run.id}
     if light and network is not None and run.encoder.weights == "pip":
-        description[INSTALLED_ENCODER] = read_manifest(network)["outputs"][ENCODER_WEIGHTS]
+        description[INSTALLED_ENCODER] = require_intact(network, ENCODER_WEIGHTS)["outputs"][ENCODER_WEIGHTS]
         network = None
     card = model_card(run, folder, licences or {}, title=out.name, light=light)
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as partial:
         whole = Path(partial) / out.name
         _copy(folder, whole)

@@ -18,7 +18,7 @@ from PIL import Image
 from vsepp.api import LAYOUT_FILE, Model, load
 from vsepp.base.errors import VseppError
 from vsepp.base.files import PHOTOGRAPHS, text_of, value_digest
-from vsepp.base.manifest import MANIFEST, artefact_digest, read_manifest, require_intact
+from vsepp.base.manifest import artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.pictures import Picture, read_picture
@@ -279,8 +279,7 @@ def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
     """Image store of a corpus, resized as the run's test images; `None` where it is not kept."""
     wanted = artefact_digest(corpus / "images.parquet"), value_digest(to_dict(run.eval_store))
     for place in beside(folder, "stores/*"):
-        if (place / MANIFEST).is_file():
-            manifest = read_manifest(place)
-            if (manifest["inputs"].get("corpus"), manifest["spec_digest"]) == wanted:
-                return place
+        manifest = manifest_if_intact(place)
+        if manifest and (manifest["inputs"].get("corpus"), manifest["spec_digest"]) == wanted:
+            return place
     return None

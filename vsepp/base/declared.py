@@ -42,7 +42,7 @@ TASKS = {
 """Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one: sizes, counts, epochs."""
-Seed = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]
 Crops = Literal["1C", "10C", "RC", "regions"]

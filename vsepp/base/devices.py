@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from vsepp.base.errors import VseppError
+from vsepp.base.locks import file_lock
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -123,19 +124,17 @@ def claim(what: str, gpus: Sequence[str], share: int = 1) -> Iterator[str]:
 
 def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str, BaseFileLock]:
     """Try until there is room on one of the GPUs, and log which processes this one waits for."""
-    from filelock import FileLock
-
     logged = False
     # In another container a process may have the same number, and locks may lie in the same folder.
     process = f"{os.getpid()} of {platform.node()}"
     while True:
         # Only one process looks at a time, so that the room that it sees is still there when it takes its part.
-        with FileLock(folder / "looking.lock"):
+        with file_lock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
             taken = {gpu: sum(part for _, part in holders[gpu]) for gpu in gpus}
             emptiest = min(gpus, key=taken.__getitem__)
             if taken[emptiest] + Fraction(1, share) <= 1:
-                lock = FileLock(folder / _lock_name(emptiest, process, uuid4().hex, share))
+                lock = file_lock(folder / _lock_name(emptiest, process, uuid4().hex, share))
                 lock.acquire()
                 return emptiest, lock
         if not logged:
@@ -154,12 +153,12 @@ def _lock_name(gpu: str, process: str, claim: str, share: object) -> str:
 
 def _holders(folder: Path, gpu: str) -> list[tuple[str, Fraction]]:
     """Process and its part of a GPU, for the claims whose lock is held now; locks that others left are removed."""
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
     parts = []
     for path in folder.glob(_lock_name(gpu, "*", "*", "*")):
         try:
-            with FileLock(path, blocking=False):
+            with file_lock(path).acquire(blocking=False):
                 path.unlink(missing_ok=True)
         except Timeout:
             _, process, _, share = path.stem.split("#")

@@ -94,6 +94,8 @@ def reason_of(error: BaseException) -> str:
             return reason
         case MemoryError():
             return "not enough memory"
+        case ValueError() if "null byte" in str(error):
+            return "a path cannot hold NUL"
         case RecursionError():
             return "lists or objects nested hundreds of levels deep"
         case json.JSONDecodeError():

@@ -53,6 +53,29 @@ def use_machine(
     return device, facts if gpu is None else {**facts, "gpu": gpu}
 
 
+def present_device(wanted: str) -> torch.device:
+    """The device of a name, without a claim on it: `auto` is a GPU if there is one.
+
+    Raises
+    ------
+    VseppError
+        If there is no such device.
+    """
+    _require_name(wanted)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if wanted == "cpu" or (wanted == "auto" and not count):
+        return torch.device("cpu")
+    device = torch.device("cuda" if wanted == "auto" else wanted)
+    if (device.index or 0) >= count:
+        raise VseppError(f"device: got {wanted}, but torch finds {count or 'no'} GPUs; use cpu or auto")
+    return device
+
+
+def _require_name(wanted: str) -> None:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", wanted):
+        raise VseppError(f"device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
+
+
 def use_cpu(threads: int | None = None) -> dict[str, Any]:
     """Set the threads of a step that computes on the CPU; returns the facts for its manifest."""
     _keep_freed_memory()
@@ -80,8 +103,7 @@ def _keep_freed_memory() -> None:
 
 def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str | None]:
     """The wanted device, claimed for this process if it is a GPU, and the claimed GPU."""
-    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", wanted):
-        raise VseppError(f"device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
+    _require_name(wanted)
     if wanted == "cpu":
         return torch.device("cpu"), None
     if torch.cuda.is_initialized():  # by an earlier step of this process, which keeps its GPU

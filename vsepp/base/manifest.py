@@ -12,10 +12,22 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from vsepp.base.errors import VseppError
-from vsepp.base.files import FileCache, path_digest, read_json, require_file, value_digest, write_text
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from vsepp.base.declared import mistakes_of
+from vsepp.base.errors import VseppError, first_of
+from vsepp.base.files import (
+    FileCache,
+    path_digest,
+    read_json,
+    reading,
+    require_file,
+    shortly,
+    value_digest,
+    write_text,
+)
 from vsepp.base.progress import cpu_seconds, peak_memory
 
 log = logging.getLogger("vsepp")
@@ -29,6 +41,77 @@ the artefact's digest."""
 _DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
 _CODE = Path(__file__).resolve().parents[2]
 _VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
+
+
+def _bare(name: str) -> str:
+    """A name that cannot lead out of its folder, and that a step can have given."""
+    if "/" in name or name.startswith(".") or not name.isprintable() or not 0 < len(name.encode()) < 256:
+        raise ValueError(f"got {shortly(name)}; expected a bare name of a file or folder")
+    if name == MANIFEST:
+        raise ValueError(f"got {name}, which is the manifest itself; expected a file that the step wrote")
+    return name
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True, defer_build=True)
+
+
+class Origin(_Read):
+    """The commit of some code."""
+
+    commit: str
+    dirty: bool | None
+    """Whether code or parameters differed from it; `None` where git does not track the code."""
+
+
+class Ancestor(Origin):
+    """An artefact that another was made from."""
+
+    step: str
+    digest: str
+    spec_digest: str
+    code_digest: str
+
+
+def _listed(ancestors: Any) -> Any:
+    """Earlier manifests have them under dotted roles, such as `run.features.encoder`."""
+    return list(ancestors.values()) if isinstance(ancestors, dict) else ancestors
+
+
+class Machine(_Read):
+    """Where a step ran."""
+
+    platform: str
+    processor: str
+    python: str
+    cores: int | None
+
+
+class Manifest(_Read):
+    """What a manifest holds; other versions may know more keys."""
+
+    step: str
+    spec: dict[str, Any]
+    spec_digest: str
+    code_digest: str
+    inputs: dict[str, str]
+    """Role → digest."""
+    ancestors: Annotated[list[Ancestor], BeforeValidator(_listed)]
+    """What it was made from, directly or indirectly; as `ancestors_of` gives them."""
+    outputs: dict[Annotated[str, AfterValidator(_bare)], str]
+    """Name of a file or folder → digest."""
+    seed: int | None
+    git: Origin
+    versions: dict[str, str]
+    """Package → version."""
+    machine: Machine
+    wall_seconds: float
+    cpu_seconds: float = 0.0
+    """Earlier manifests lack it."""
+    peak_memory_bytes: int
+    facts: dict[str, Any]
+    digest: str
+    """The seal: digest of all other keys."""
 
 
 @contextmanager
@@ -116,20 +199,39 @@ def read_manifest(artefact: Path) -> dict[str, Any]:
     Raises
     ------
     VseppError
-        If it is missing, or is no longer as its step wrote it.
+        If it is missing, is no longer as its step wrote it, or is no manifest.
     """
     folder = made_in(artefact)
     path = folder / MANIFEST
     if not path.is_file():
         raise VseppError(f"{path}: missing, so {artefact} has no provenance; run its step again")
-    manifest: dict[str, Any] = {}
-    with suppress(VseppError):
-        manifest = read_json(path, "a manifest")
-    if not is_intact(manifest):
+    try:
+        return checked_manifest(read_json(path, "a manifest"), str(path))
+    except VseppError as error:
         raise VseppError(
-            f"{path}: is not as its step wrote it (edited by hand, damaged, or of another version of vsepp), so {folder} "
-            f"has no provenance. Delete {folder} and make it again"
-        )
+            f"{error}. So {folder} has no provenance: delete it, and make or get it again"
+        ) from error
+
+
+def checked_manifest(value: Any, where: str) -> dict[str, Any]:
+    """A manifest that was read, if it has the keys and types of `Manifest` and its seal.
+
+    Raises
+    ------
+    VseppError
+        Naming the key, and its type.
+    """
+    with reading(where, "a manifest"):
+        if not is_intact(value):
+            raise VseppError(
+                "is not as its step wrote it (edited by hand, damaged, or of another version of vsepp)"
+            )
+    try:
+        Manifest.model_validate(value)
+    except ValidationError as error:
+        mistakes = [f"{key}: {what}" for key, what in mistakes_of(error, Manifest)]
+        raise VseppError(f"{where}: {first_of(mistakes)}") from error
+    manifest: dict[str, Any] = value
     return manifest
 
 
@@ -179,10 +281,8 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
 
 
 def ancestors_of(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Artefacts that an artefact was made from, directly or indirectly: `step`, `digest` of the content that was read,
-    `spec_digest`, `code_digest`, `commit` and `dirty`. The earliest artefacts stand first."""
+    """Each `Ancestor` of an artefact, the earliest first."""
     ancestors = manifest["ancestors"]
-    # Earlier manifests have them under dotted roles, such as `run.features.encoder`.
     if isinstance(ancestors, dict):
         return [ancestors[role] for role in sorted(ancestors, key=lambda role: (-role.count("."), role))]
     return list(ancestors)

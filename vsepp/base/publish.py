@@ -13,7 +13,8 @@ from typing import Any
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import partial_path, read_json, remove, value_digest
-from vsepp.base.manifest import MANIFEST, artefact_digest, differing, read_manifest
+from vsepp.base.locks import file_lock
+from vsepp.base.manifest import MANIFEST, artefact_digest, differing, manifest_if_intact
 from vsepp.base.spec import RunSpec, from_dict
 
 log = logging.getLogger("vsepp")
@@ -54,9 +55,9 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
 
 def _locked(path: Path, output: Path) -> AbstractContextManager[Any]:
     """Hold a lock; say so where another process has it, since a step can take days."""
-    from filelock import FileLock, Timeout
+    from filelock import Timeout
 
-    lock = FileLock(path)
+    lock = file_lock(path)
     try:
         return lock.acquire(timeout=0)
     except Timeout:
@@ -101,7 +102,9 @@ def published(output: Path) -> Iterator[Path]:
         If Snakemake gave this job up meanwhile: it has deleted, or deletes, the files in `output`, so a manifest must not
         vouch for them.
     """
-    staged = partial_path(output)
+    # A link may lead to another disk, and a disk may be mounted there.
+    output = output.resolve()
+    staged = partial_path(output / "results" if output.is_mount() else output)
     staged.mkdir(parents=True)
     try:
         yield staged
@@ -152,10 +155,12 @@ def beside(folder: Path, pattern: str) -> list[Path]:
 
 def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
     """The first artefact that matches a pattern, as `beside`, and has a digest; `None` where there is none."""
-    for artefact in beside(folder, pattern):
-        if (artefact / MANIFEST).is_file() and artefact_digest(artefact) == digest:
-            return artefact
-    return None
+    return next((artefact for artefact in beside(folder, pattern) if _has_digest(artefact, digest)), None)
+
+
+def _has_digest(artefact: Path, digest: str | None) -> bool:
+    """Whether an artefact has a manifest, which is whole, and this digest."""
+    return manifest_if_intact(artefact) is not None and artefact_digest(artefact) == digest
 
 
 def evaluation_of(folder: Path) -> Path | None:
@@ -164,6 +169,5 @@ def evaluation_of(folder: Path) -> Path | None:
     if len(folder.parents) < 3:
         return None
     evaluation = folder.parents[2] / "evaluations" / folder.parent.name / folder.name
-    if not (evaluation / MANIFEST).is_file():
-        return None
-    return evaluation if read_manifest(evaluation)["inputs"].get("run") == artefact_digest(folder) else None
+    made = manifest_if_intact(evaluation)
+    return evaluation if made and _has_digest(folder, made["inputs"].get("run")) else None

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from filelock import FileLock
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Sha256, mistakes_of
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest, text_of, write_text, yaml_of
+from vsepp.base.locks import file_lock
 from vsepp.base.manifest import read_sidecar, sidecar_path
 from vsepp.base.publish import state_folder
 from vsepp.base.spec import SourceSpec
@@ -231,7 +231,7 @@ def _record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
     """Record the checksum of a first download, keeping what other processes recorded."""
     guard = lock.parent / ".state" / f"{lock.name}.lock"
     guard.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(guard):
+    with file_lock(guard):
         entries = read_lock(lock)
         if source.file in entries:
             return

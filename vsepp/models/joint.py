@@ -186,8 +186,11 @@ def load_joint(
     except KeyError as error:
         name = f"{HEAD_PREFIX}{error.args[0]}"
         raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None
-    model = JointEmbedding(spec, feature_dim, vocabulary_size, encoder)
-    weights.put(model, state, path, "this model (train the run again)")
+    parts = spec, feature_dim, vocabulary_size, encoder
+    owner = "this model (train the run again)"
+    weights.require_sizes(path, lambda: JointEmbedding(*parts), owner)
+    model = JointEmbedding(*parts)
+    weights.put(model, state, path, owner)
     return model.eval()
 
 

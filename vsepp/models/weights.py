@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,40 @@ def read(path: Path, name: str = "") -> dict[str, torch.Tensor]:
             f"{path}: holds {shortly(state)}; expected {EXPECTED}. Save model.state_dict() alone"
         )
     return state
+
+
+def require_sizes(path: Path, build: Callable[[], nn.Module], owner: str) -> None:
+    """Refuse weights of other sizes than a module's, before memory is taken for either: only the file's header is read.
+
+    Parameters
+    ----------
+    path
+        A `.safetensors` file.
+    build
+        Makes the module.
+    owner
+        Whose weights they should be, for the message.
+
+    Raises
+    ------
+    VseppError
+        If the file is no such file, or naming the parameters that are missing, unknown or of another shape.
+    """
+    from safetensors import safe_open
+
+    require_file(path, EXPECTED)
+    with reading(path, EXPECTED), safe_open(path, "pt") as stream:
+        names = list(stream.keys())
+        shapes = {name: torch.empty(stream.get_slice(name).get_shape(), device="meta") for name in names}
+    try:
+        with torch.device("meta"):
+            module = build()
+    except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
+        raise VseppError(
+            f"{path}: not the weights of {owner}: no memory holds its sizes ({error})"
+        ) from error
+    if problems := misfits(module, shapes):
+        raise VseppError(f"{path}: not the weights of {owner}: {problems}")
 
 
 def unpickle(path: Path, expected: str, classes: Sequence[type] = ()) -> Any:

@@ -81,6 +81,11 @@ def _require_features(
     _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
     # The store itself may be deleted.
     store = parent_of(manifest, "store").get("spec_digest")
+    if store is None:
+        raise VseppError(
+            f"{features}: its manifest does not say from which store it was made (two calls at once?): delete {features} and run "
+            "the same command again"
+        )
     _require(features, folder, "eval_store", value_digest(to_dict(run.eval_store)), store)
     _require_corpus(features, corpus, {ancestor["digest"] for ancestor in ancestors_of(manifest)})
 

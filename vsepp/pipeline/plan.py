@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +28,10 @@ def raw_file(parameters: Parameters, name: str) -> SourceFile:
 
 def in_archives(parameters: Parameters, *names: str) -> Path | None:
     """Path of the first of these files in the user's own folder; `None` if none is there."""
-    archives = parameters.settings.archives
-    return next((path for name in names if archives and is_there(path := Path(archives) / name)), None)
+    if not (archives := parameters.settings.archives):
+        return None
+    folder = Path(os.path.expanduser(archives))  # noqa: PTH111  # raises nothing
+    return next((path for name in names if is_there(path := folder / name)), None)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from vsepp.base.files import csv_text, read_json, reading, value_digest, write_a
 from vsepp.base.manifest import (
     MANIFEST,
     SEAL,
+    checked_manifest,
     differences,
     is_intact,
     parent_of,
@@ -211,6 +212,10 @@ class Study:
         line = self._lines[run, seed]
         with self._reading(run, seed):
             evaluated, trained = self._manifest(line, "evaluated"), self._manifest(line, "trained")
+            if not (is_intact(evaluated) and is_intact(trained)):
+                raise VseppError(f"{MANIFESTS_FILE} is not as it was kept; {_REPAIR}{run}")
+            for manifest in (evaluated, trained):
+                checked_manifest(manifest, MANIFESTS_FILE)
             history = self._histories.get((run, str(seed)), "")
             arrays = self._arrays(line)
         metrics_text = json.dumps(line["metrics"], indent=1) + "\n"  # as an evaluation writes it
@@ -218,7 +223,6 @@ class Study:
             RUNS_FILE: _text_digest(metrics_text) == evaluated["outputs"][METRICS_FILE],
             HISTORY_FILE: _text_digest(history) == trained["outputs"][HISTORY_FILE],
             RANKS_FILE: _ranks_digest(arrays) == line["ranks"],
-            MANIFESTS_FILE: is_intact(evaluated) and is_intact(trained),
         }
         if changed := [file for file, same in as_kept.items() if not same]:
             raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")

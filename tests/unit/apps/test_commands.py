@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from plans import PARAMS, plan
 from processes import python
+from reported import WHOLE
 
 from vsepp.apps.cli import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of
@@ -169,7 +170,7 @@ def test_runs_says_which_seeds_are_trained_with_the_present_parameters(capsys, t
     monkeypatch.chdir(tmp_path)
     made = plan().table["run", "coco-vsepp-1c/seed-0"]
     made.folder.mkdir(parents=True)
-    write_manifest(made.folder, {"spec_digest": made.spec_digest})
+    write_manifest(made.folder, {**WHOLE, "spec_digest": made.spec_digest})
     listed = printed(capsys, "runs").splitlines()
     column = listed[0].index("trained seeds")
     trained = {line.split()[0]: line[column:].split()[0] for line in listed[1:-3]}

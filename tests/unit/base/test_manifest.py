@@ -8,6 +8,8 @@ from processes import wait_until
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest
 from vsepp.base.manifest import (
+    Manifest,
+    ancestors_of,
     artefact_digest,
     read_manifest,
     recorded,
@@ -44,6 +46,42 @@ def test_the_digest_of_an_artefact_is_the_recorded_one(tmp_path):
     manifest["outputs"]["file.txt"] = "recorded"
     write_manifest(tmp_path / "out", manifest)
     assert artefact_digest(tmp_path / "out" / "file.txt") == "recorded"
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in Manifest.model_fields if key not in ("cpu_seconds", "digest")]
+)
+def test_each_key_of_a_manifest_is_there_and_of_its_type(tmp_path, key):
+    make(tmp_path / "out", "result")
+    written = read_manifest(tmp_path / "out")
+    without = {name: kept for name, kept in written.items() if name != key}
+    for changed, said in ((without, "missing"), ({**without, key: [[]]}, "got ")):
+        write_manifest(tmp_path / "out", changed)
+        with pytest.raises(VseppError, match=rf"out/manifest\.json: {key}.*: {said}"):
+            read_manifest(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name", ["../../evil", "/evil", "", ".", "..", "a/b", "a\0b", "manifest.json", "\ud800", "x" * 300]
+)
+def test_names_of_outputs_are_bare_names(tmp_path, name):
+    make(tmp_path / "out", "result")
+    manifest = read_manifest(tmp_path / "out")
+    write_manifest(tmp_path / "out", {**manifest, "outputs": {name: "d"}})
+    with pytest.raises(VseppError, match=r"out/manifest\.json: outputs.*: got"):
+        read_manifest(tmp_path / "out")
+
+
+def test_ancestors_under_dotted_roles_are_read(tmp_path):
+    make(tmp_path / "out", "result")
+    make(tmp_path / "next", "result", out=tmp_path / "out")
+    manifest = read_manifest(tmp_path / "next")
+    (ancestor,) = manifest["ancestors"]
+    write_manifest(tmp_path / "next", {**manifest, "ancestors": {"out": ancestor}})
+    assert ancestors_of(read_manifest(tmp_path / "next")) == [ancestor]
+    write_manifest(tmp_path / "next", {**manifest, "ancestors": [{**ancestor, "digest": 7}]})
+    with pytest.raises(VseppError, match=r"ancestors\.0\.digest: got 7"):
+        read_manifest(tmp_path / "next")
 
 
 def test_seconds_in_a_history_make_no_other_model_but_are_verified(tmp_path):

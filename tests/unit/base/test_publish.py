@@ -44,6 +44,17 @@ def test_results_replace_those_of_the_same_names_and_leave_others(tmp_path):
     assert names(output) == ["mine.txt", "tables"] and names(tmp_path) == ["report"]
 
 
+def test_results_go_where_a_link_leads(tmp_path):
+    (tmp_path / "disk/target").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    output = tmp_path / "here/report"
+    output.symlink_to(tmp_path / "disk/target")
+    with published(output) as folder:
+        assert folder.parent == tmp_path / "disk"
+        (folder / "new.csv").touch()
+    assert output.is_symlink() and names(tmp_path / "disk/target") == ["new.csv"]
+
+
 def test_a_step_that_fails_leaves_what_is_there(tmp_path):
     output = tmp_path / "report"
     output.mkdir()

@@ -54,7 +54,7 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
         (tmp_path / "fifo", "a FIFO, not a file; expected a text"),
         (tmp_path, "a folder, not a file"),
         (tmp_path / "none", "no such file; expected a text"),
-        (tmp_path / "none\0", "it is damaged; expected a text"),
+        (tmp_path / "none\0", "a path cannot hold NUL; expected a text"),
         (tmp_path / "large", f"has {93 << 30:,} bytes; expected a text, of at most"),
     ):
         with pytest.raises(VseppError) as caught:

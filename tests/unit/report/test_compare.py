@@ -199,7 +199,9 @@ def test_warnings_name_another_similarity_and_chance(files):
 
 def test_equal_sizes_of_other_images_and_captions_are_refused(tmp_path):
     def of_corpus(name, corpus, made_with):
-        ancestors = [{"step": "corpus", "digest": corpus, "spec_digest": made_with}]
+        ancestors = [
+            {"step": "corpus", "digest": corpus, "spec_digest": made_with, "code_digest": "c", **CLEAN}
+        ]
         return evaluated(tmp_path / name, inputs={"corpus": corpus}, ancestors=ancestors)
 
     coco, flickr = of_corpus("coco", "a1", "coco's"), of_corpus("flickr", "b2", "flickr's")

@@ -41,7 +41,13 @@ def judged(models, tmp_path):
     folder = Path(spec.evaluation)
     save(evaluate(tested, [truth]), folder)
     tested.save(folder / "embeddings.npz")
-    made = {"step": "train", "digest": artefact_digest(Path(spec.run)), "spec_digest": "s", **CLEAN}
+    made = {
+        "step": "train",
+        "digest": artefact_digest(Path(spec.run)),
+        "spec_digest": "s",
+        "code_digest": "c",
+        **CLEAN,
+    }
     parameters = {"run": {"id": "mine", "init_seed": 0}}
     seal(folder, "evaluate", CLEAN, [made], {"run": made["digest"]}, spec=parameters)
     pictures = tmp_path / "pictures"

@@ -6,6 +6,8 @@ The rules of the workflow call `vsepp fetch` and `make`; each works by hand too.
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import shutil
 import signal
 import sys
@@ -14,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from vsepp import __version__
 from vsepp.apps.cli import ask, compare_models, evaluate, make, own, results, show
+from vsepp.base.environment import environment
 from vsepp.base.errors import VseppError, did_you_mean, printable
 from vsepp.base.progress import configure_logging
 
@@ -23,6 +26,10 @@ GROUPS = {
     "steps of the workflow": ("fetch", "make", "record"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
+_DOES = """\
+Reproduce VSE++ step by step.
+
+The rules of the workflow call `vsepp fetch` and `make`; each works by hand too."""
 _ENDS = """\
 In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
 that are needed. `vsepp runs` lists the runs and which are trained. `vsepp COMMAND -h` explains
@@ -32,7 +39,7 @@ a command."""
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the command line, and the parser of each command."""
     parser = argparse.ArgumentParser(
-        prog="vsepp", description=__doc__.strip(), formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="vsepp", description=_DOES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
     steps = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="one of these:")
@@ -62,6 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no command {given_words[0]}{near}")
     given = argparse.Namespace()
     if arguments is None:  # a process of its own, which a batch system may ask to end
+        os.environ.update(environment())
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # letters that the terminal does not know
+                stream.reconfigure(errors="backslashreplace")
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         given = parser.parse_args(arguments)

@@ -7,10 +7,9 @@ import json
 import logging
 import unicodedata
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.apps.cli.common import add_params, add_step
+from vsepp.apps.cli.common import a_path, add_params, add_step
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import table
 from vsepp.shipped import model_folder
@@ -27,10 +26,10 @@ def add_steps(steps: Any) -> None:
     what = "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere"
     parser = add_step(steps, "export", export, what)
     parser.add_argument("run", metavar="MODEL", help=_MODEL)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="new folder to write")
+    parser.add_argument("folder", type=a_path, metavar="FOLDER", help="new folder to write")
     parser.add_argument(
         "--encoder",
-        type=Path,
+        type=a_path,
         metavar="FOLDER",
         help="folder of its image encoder, if it is not below results/<preset>/encoders",
     )
@@ -47,7 +46,7 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
-    asked.add_argument("--image", type=Path, help="a picture's file")
+    asked.add_argument("--image", type=a_path, help="a picture's file")
     _add_shared(parser, answers=10)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -78,10 +77,10 @@ def export(given: argparse.Namespace) -> None:
 
 def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument("-k", type=int, default=answers, help=f"how many answers; {answers} by default")
-    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="pictures to search for a sentence")
+    parser.add_argument("--pictures", type=a_path, metavar="FOLDER", help="pictures to search for a sentence")
     parser.add_argument(
         "--captions",
-        type=Path,
+        type=a_path,
         metavar="FILE",
         help="captions to search for a picture: a text file with one caption per line",
     )

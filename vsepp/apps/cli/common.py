@@ -18,11 +18,26 @@ def add_step(
     return parser
 
 
+def a_path(text: str) -> Path:
+    """The path that an option or argument gives.
+
+    Raises
+    ------
+    argparse.ArgumentTypeError
+        If no path can be that.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("expected a path, got an empty text")
+    if "\0" in text:
+        raise argparse.ArgumentTypeError(f"got {text!r}; a path cannot hold NUL")
+    return Path(text)
+
+
 def add_params(parser: argparse.ArgumentParser) -> None:
     """Add the option that says where the parameters are."""
     parser.add_argument(
         "--params",
-        type=Path,
+        type=a_path,
         default=Path("params"),
         metavar="FOLDER",
         help="folder of the parameters; by default params, in the project's folder",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import logging
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vsepp.apps.cli.common import add_machine, add_step, option
+from vsepp.apps.cli.common import a_path, add_machine, add_step, option
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base import components
 from vsepp.base.components import module_name
@@ -18,6 +19,10 @@ from vsepp.base.spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
+
+if TYPE_CHECKING:
+    from vsepp.evaluation.evaluate import Evaluation
+    from vsepp.evaluation.test_set import TestSet
 
 log = logging.getLogger("vsepp")
 _ROLES = {
@@ -43,13 +48,13 @@ def add_steps(steps: Any) -> None:
     parser.add_argument(
         "given",
         nargs="?",
-        type=Path,
+        type=a_path,
         metavar="FILE",
         help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
         "or else --run and --corpus",
     )
     for role, what in _ROLES.items():
-        parser.add_argument(option(role), type=Path, metavar="FOLDER", help=what)
+        parser.add_argument(option(role), type=a_path, metavar="FOLDER", help=what)
     parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     parser.add_argument(
         "--protocol",
@@ -72,7 +77,7 @@ def add_steps(steps: Any) -> None:
     )
     parser.add_argument(
         "--output",
-        type=Path,
+        type=a_path,
         metavar="FOLDER",
         help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
@@ -98,9 +103,8 @@ def evaluate(given: argparse.Namespace) -> None:
 
 def _score(given: argparse.Namespace) -> None:
     """Score what is given."""
-    from vsepp.base.manifest import MANIFEST, recorded, require_intact
-    from vsepp.base.publish import published
-    from vsepp.evaluation.evaluate import evaluate, save
+    from vsepp.base.manifest import MANIFEST, require_intact
+    from vsepp.evaluation.evaluate import evaluate
     from vsepp.evaluation.test_set import TestSet
     from vsepp.evaluation.truth import own_captions
 
@@ -112,9 +116,17 @@ def _score(given: argparse.Namespace) -> None:
     truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
     truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
     evaluations = evaluate(tested, truths)
+    if given.output is not None:
+        _publish(given, tested, evaluations)
     print(*evaluations, sep="\n\n")
-    if given.output is None:
-        return
+
+
+def _publish(given: argparse.Namespace, tested: TestSet, evaluations: Sequence[Evaluation]) -> None:
+    """Write what was scored, with its manifest."""
+    from vsepp.base.manifest import recorded
+    from vsepp.base.publish import published
+    from vsepp.evaluation.evaluate import save
+
     names = [evaluation.protocol for evaluation in evaluations]
     spec = {"protocols": names, "fold_size": given.fold_size}
     inputs = {"embeddings": given.given}

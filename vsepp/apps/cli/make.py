@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from vsepp.apps.cli.common import add_machine, add_step
+from vsepp.apps.cli.common import a_path, add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, as_started, did_you_mean, fixes, snakemake
 from vsepp.pipeline.step import Step
@@ -25,7 +24,7 @@ def add_steps(steps: Any) -> None:
     parser = add_step(steps, "make", make, "make one artefact, such as a corpus, features, a run or a report")
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
     for kind, step in STEPS.items():
-        does = (step.run.__doc__ or "").splitlines()[0]
+        does = (step.run.__doc__ or f"Make a {kind}.").splitlines()[0]
         parser = kinds.add_parser(kind, help=does.rstrip("."), description=does)
         parser.set_defaults(kind=kind)
         parser.add_argument("name", metavar="NAME", help="its name, as in the folder of its kind")
@@ -35,7 +34,7 @@ def add_steps(steps: Any) -> None:
 
 def _add_table_options(parser: argparse.ArgumentParser) -> None:
     what = "the plan that a workflow wrote; without it the plan is laid out from the parameters"
-    parser.add_argument("--plan", type=Path, metavar="FILE", help=what)
+    parser.add_argument("--plan", type=a_path, metavar="FILE", help=what)
     add_plan_options(parser)
 
 

@@ -9,17 +9,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from vsepp.apps.cli.common import add_step
+from vsepp.apps.cli.common import a_path, add_step
 from vsepp.base.errors import VseppError
 
 
 def add_steps(steps: Any) -> None:
     """Add `try`."""
     parser = add_step(steps, "try", try_pictures, "train and test a small model on your own pictures")
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)")
+    parser.add_argument(
+        "folder", type=a_path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)"
+    )
     parser.add_argument(
         "--captions",
-        type=Path,
+        type=a_path,
         metavar="FILE",
         help="CSV with the columns image and caption, one row per caption; without it each picture needs a text file of its "
         "name beside it, with one caption per line",

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.apps.cli.common import add_step
+from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import PHASES, VseppError, fixes, snakemake
 from vsepp.base.files import DIGESTS, FileCache
@@ -40,7 +40,7 @@ def add_steps(steps: Any) -> None:
         "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
     )
     parser.add_argument(
-        "--add", type=Path, metavar="FOLDER", help="keep the records of another study's folder instead"
+        "--add", type=a_path, metavar="FOLDER", help="keep the records of another study's folder instead"
     )
     add_plan_options(parser)
 

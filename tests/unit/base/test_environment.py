@@ -1,0 +1,52 @@
+"""What libraries and child processes need is there on any machine."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vsepp.apps.cli import main
+from vsepp.base.environment import environment
+from vsepp.base.errors import VseppError
+from vsepp.base.locks import file_lock
+
+
+@pytest.mark.parametrize("home", [None, "", "/proc/none", "/proc"])
+def test_a_home_that_cannot_be_written_to_is_replaced(monkeypatch, home):
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+    # Root may write everywhere but to what is no folder of a disk.
+    monkeypatch.setattr(os, "access", lambda path, mode: path != "/proc")
+    found = environment()
+    assert Path(found["HOME"]).is_dir() and Path(found["XDG_CACHE_HOME"]).parent == Path(found["HOME"])
+
+
+def test_the_programs_of_this_python_are_found_first(monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert environment()["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
+
+
+def test_the_command_line_needs_no_docstrings():
+    command = [sys.executable, "-OO", "-m", "vsepp.apps.cli", "make", "-h"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_a_file_system_without_locks_is_named_and_waited_for_by_nobody(tmp_path, monkeypatch, code):
+    def flock(*_):
+        raise OSError(code, os.strerror(code))
+
+    with file_lock(tmp_path / "a.lock"):
+        pass
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(VseppError, match=rf"{tmp_path}: .*flock: {os.strerror(code)}"):
+        file_lock(tmp_path / "a.lock")
+
+
+@pytest.mark.parametrize("given", ["", "a\0b"])
+def test_what_is_no_path_is_refused_before_anything_is_computed(capsys, given):
+    with pytest.raises(SystemExit):
+        main(["evaluate", "a.npz", "--output", given])
+    assert "--output" in capsys.readouterr().err
