@@ -9,18 +9,20 @@ text encoder. `opt` are the flags of its training, which must match the run that
 from __future__ import annotations
 
 import argparse
-import json
 import pickle
+import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading, require_file, shortly, whole_file, write_text
+from vsepp.base.files import read_json, reading, require_file, shortly, whole_file, write_text
 from vsepp.base.publish import CONFIG
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
@@ -101,7 +103,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         `{model: [image encoder, text encoder], opt, ...}`.
     """
     with warnings.catch_warnings(action="ignore"):
-        content = weights.unpickle(path, EXPECTED, [argparse.Namespace])
+        content = weights.unpickle(path, EXPECTED, [argparse.Namespace, *_OF_NUMPY])
     match content:
         case {"model": [dict(image), dict(text)], "opt": argparse.Namespace() as flags} if vars(flags):
             progress = {key: content.get(key) for key in ("epoch", "best_rsum", "Eiters")}
@@ -111,8 +113,53 @@ def read_checkpoint(path: Path) -> Checkpoint:
                 f"of the image and the text encoder) and `opt` (the flags of its training), found {shortly(content)}"
             )
     with reading(path, EXPECTED):
-        json.dumps([vars(flags), progress])  # they are written into the manifest
-        return Checkpoint(_tensors(image), _tensors(text), vars(flags), progress)
+        # They are written into the manifest.
+        opt = {key: _plain(value, f"opt.{key}") for key, value in vars(flags).items()}
+        progress = {key: _plain(value, key) for key, value in progress.items()}
+        return Checkpoint(_tensors(image), _tensors(text), opt, progress)
+
+
+class _NumpyType:
+    """Stands in for numpy.dtype, so that a file steers nothing in NumPy."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        self.order = state[1]
+
+
+def _number(of: _NumpyType, data: bytes) -> Any:
+    """The Python value of a scalar of NumPy."""
+    if not re.fullmatch(r"[biuf]\d|U\d{1,4}", of.code):
+        raise VseppError(f"it holds a scalar of NumPy's type {shortly(of.code)}; expected a number or a text")
+    order = of.order if of.order in "<>" else "="
+    (value,) = np.frombuffer(data, np.dtype(f"{order}{of.code}"))
+    return value.item()
+
+
+_OF_NUMPY = (
+    (_NumpyType, "numpy.dtype"),
+    (_number, "numpy.core.multiarray.scalar"),  # NumPy 1
+    (_number, "numpy._core.multiarray.scalar"),
+)
+
+
+def _plain(value: Any, key: str) -> Any:
+    """A value of a checkpoint as JSON has it: a tensor of one number is that number."""
+    match value:
+        case torch.Tensor() if value.numel() == 1 and not value.is_complex():
+            return value.item()
+        case list() | tuple():
+            return [_plain(item, key) for item in value]
+        case dict():
+            return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
+        case None | bool() | int() | float() | str():
+            return value
+    held = (
+        f"a tensor {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+    )
+    raise VseppError(f"{key} is {held}; expected numbers, texts, and lists of them")
 
 
 def _tensors(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -126,7 +173,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def read_words(path: Path) -> tuple[str, ...]:
-    """Words of a released vocabulary in the order of their indices.
+    """Words of a released vocabulary in the order of their indices: of a pickle, or of JSON with `word2idx` and `idx2word`.
 
     Raises
     ------
@@ -145,11 +192,15 @@ def read_words(path: Path) -> tuple[str, ...]:
 
     require_file(path, EXPECTED)
     with reading(path, EXPECTED):
-        with path.open("rb") as stream:
-            content = Unpickler(stream, encoding="utf-8").load()
-        if not isinstance(content, vocabulary):
-            raise VseppError(f"holds a {type(content).__name__}; expected {EXPECTED}")
-        values = vars(content)
+        if path.read_bytes()[:1] == b"{":  # as SCAN and VSE∞ have it
+            values = read_json(path, EXPECTED)
+            values["idx2word"] = {int(row): word for row, word in values["idx2word"].items()}
+        else:
+            with path.open("rb") as stream:
+                content = Unpickler(stream, encoding="utf-8").load()
+            if not isinstance(content, vocabulary):
+                raise VseppError(f"holds a {type(content).__name__}; expected {EXPECTED}")
+            values = vars(content)
         names = values["idx2word"]
         words = tuple(names[i] for i in range(len(names)))
         "".join(words).encode()  # a pickle may hold half a letter

@@ -19,6 +19,8 @@ EXPECTED = (
     "weights (parameter name → tensor); delete the file, then run the step that makes it or fetch it again"
 )
 # Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
+# How torch says what it does not load.
+_UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
 _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
 
 
@@ -91,7 +93,7 @@ def require_sizes(path: Path, build: Callable[[], nn.Module], owner: str) -> Non
         raise VseppError(f"{path}: not the weights of {owner}: {problems}")
 
 
-def unpickle(path: Path, expected: str, classes: Sequence[type] = ()) -> Any:
+def unpickle(path: Path, expected: str, classes: Sequence[Any] = ()) -> Any:
     """Read a file of `torch.save` onto the CPU, without executing any pickle.
 
     Parameters
@@ -101,7 +103,7 @@ def unpickle(path: Path, expected: str, classes: Sequence[type] = ()) -> Any:
     expected
         What it should hold, for the message.
     classes
-        What the file may name beside tensors and containers.
+        What the file may name beside tensors and containers: classes, or pairs of what stands in for a name and the name.
 
     Raises
     ------
@@ -110,7 +112,14 @@ def unpickle(path: Path, expected: str, classes: Sequence[type] = ()) -> Any:
     """
     require_file(path, expected)
     with reading(path, expected), safe_globals(list(classes)):
-        return torch.load(path, map_location="cpu", weights_only=True)
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch's own, of the pickle module
+            if not (named := _UNSAFE.search(str(error))):
+                raise
+            raise VseppError(
+                f"it names {named[1]}, which such a file may not hold; expected {expected}"
+            ) from error
 
 
 def misfits(module: nn.Module, state: Mapping[str, torch.Tensor]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -62,8 +63,25 @@ def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any] | None:
     return content
 
 
+def _dates(value: Any, key: str = "") -> Iterator[tuple[str, date]]:
+    """Dotted key of each date: YAML takes text of that form for one, and nothing here is a date."""
+    match value:
+        case date():
+            yield key, value
+        case Mapping():
+            for name, item in value.items():
+                yield from _dates(item, f"{key}.{name}".lstrip("."))
+        case list():
+            for number, item in enumerate(value):
+                yield from _dates(item, f"{key}.{number}".lstrip("."))
+
+
 def validate(model: type[M], content: Mapping[str, Any], where: str, mistakes: Mistakes) -> M | None:
     """Validate `content` with a model; note each mistake with its key, value and what is accepted."""
+    if dates := list(_dates(content)):
+        for key, value in dates:
+            mistakes.add(f"{where}: {key}", f"got a date; write '{value}', in quotes")
+        return None
     try:
         # As JSON, since in Python pydantic's strict types take no lists for tuples: no text is a number, and true is none.
         return model.model_validate_json(json.dumps(content, default=str), strict=True)

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from vsepp.base.devices import visible_gpus
+from vsepp.base.environment import environment
 from vsepp.base.errors import VseppError, fixes, printable, pull
 from vsepp.base.publish import RULE_SHELL
 from vsepp.pipeline.files import with_types
@@ -17,6 +18,9 @@ from vsepp.pipeline.table import read_table
 
 # Without bytecode on the disk each job would compile torch anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A program that was called by its full path finds the others.
+os.environ.update(environment())
 
 # Relative, so that a project that was moved has nothing to do again.
 PROJECT = Path(os.path.relpath(Path(str(workflow.current_basedir)).parents[1]))
