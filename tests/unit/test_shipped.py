@@ -14,7 +14,9 @@ from processes import python
 import vsepp
 from vsepp.apps.cli import main
 from vsepp.base.declared import WORDS
-from vsepp.base.manifest import require_intact
+from vsepp.base.errors import VseppError
+from vsepp.base.files import file_digest
+from vsepp.base.manifest import read_manifest, require_intact, write_manifest
 from vsepp.data.captions import TOKENIZERS
 from vsepp.shipped import model_folder, shipped_models
 
@@ -101,3 +103,17 @@ def test_words_that_were_split_in_another_way_are_warned_of(monkeypatch, caplog)
     vsepp.load("flickr8k", device="cpu")
     (warning,) = caplog.messages
     assert "vocabulary.json" in warning and "another way" in warning
+
+
+@pytest.mark.parametrize(("key", "size"), [("joint_dim", 10**12), ("dim", 10**9)])
+def test_sizes_that_no_weights_have_are_refused_before_memory_is_taken(tmp_path, key, size):
+    folder = tmp_path / "model"
+    shutil.copytree(shipped_models()["flickr8k"], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (config["model"]["text"] if key == "dim" else config["model"])[key] = size
+    (folder / "config.json").write_text(json.dumps(config))
+    manifest = read_manifest(folder)
+    outputs = {**manifest["outputs"], "config.json": file_digest(folder / "config.json")}
+    write_manifest(folder, {**manifest, "outputs": outputs})
+    with pytest.raises(VseppError, match=r"model\.safetensors: not the weights of this model"):
+        vsepp.load(folder, device="cpu")

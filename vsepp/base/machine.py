@@ -67,7 +67,7 @@ def present_device(wanted: str) -> torch.device:
         return torch.device("cpu")
     device = torch.device("cuda" if wanted == "auto" else wanted)
     if (device.index or 0) >= count:
-        raise VseppError(f"device: got {wanted}, but torch finds {count or 'no'} GPUs; use cpu or auto")
+        raise VseppError(f"device: got {wanted}, but torch finds {count} GPUs; use cpu or auto")
     return device
 
 
