@@ -42,6 +42,8 @@ TASKS = {
 """Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one: sizes, counts, epochs."""
+Side = Annotated[int, Field(ge=1, le=8192)]
+"""Pixels of a side of a picture; a square of the largest has 200 MB."""
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 PositiveFloat = Annotated[float, Field(gt=0.0)]

@@ -29,6 +29,7 @@ from vsepp.base.declared import (
     Role,
     Seed,
     Sha256,
+    Side,
     SplitName,
     adapter,
     mistakes_of,
@@ -148,7 +149,7 @@ class StoreSpec:
 
     resize: Literal["squash", "short_side"]
     """`squash`: side×side (the paper); `short_side`: the short side has `side` pixels, the aspect ratio is kept (released code)."""
-    side: Count
+    side: Side
     """Pixels."""
     orientation: Literal["ignored", "applied"] = "ignored"
     """Whether the EXIF orientation of photographs is applied."""
@@ -177,9 +178,9 @@ class EncoderKeys:
     """Options of the family; a run leaves out default values."""
     weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file(/\w[\w.+-]*)+)$")]
     """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
-    input_size: Count
+    input_size: Side
     """Side of the network's input crop, pixels."""
-    store_side: Count
+    store_side: Side
     """Side of the cached image from which crops are taken, pixels."""
     mean: tuple[float, float, float]
     """Per input channel, on a scale of 0–1."""
@@ -219,7 +220,7 @@ class CropSpec:
     """Which part of a decoded image the encoder sees: its centre, ten crops, a random crop, or the windows of `regions`."""
 
     kind: Crops
-    size: Count
+    size: Side
     """Pixels."""
     random: Literal["crop", "resized_crop"] = "crop"
     """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
