@@ -8,15 +8,14 @@ import logging
 import math
 import re
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import Any
 
-from vsepp.base.errors import VseppError, as_started, first_of
-from vsepp.base.files import PHOTOGRAPHS, csv_text, utf8, write_text
-from vsepp.data.pictures import read_picture
+from vsepp.base.errors import VseppError, as_started
+from vsepp.base.files import csv_text, utf8, write_text
+from vsepp.data.pictures import pictures_in, read_picture, readable
 from vsepp.data.raw import Container
 from vsepp.data.readers import captions_csv
 
@@ -26,8 +25,6 @@ RUN = "your-model"
 """The run of `params/papers/own/`."""
 SPLITS = ("train", "val", "test")
 FEWEST_PICTURES = 50
-MOST_UNREADABLE = 0.05
-"""Share of the pictures that may be left out because they cannot be read."""
 EPOCHS = 8
 STEPS_FOR_MH = 1500
 """MH needs some hundred steps to leave chance: where `EPOCHS` have fewer steps than these, SH trains alone."""
@@ -82,14 +79,12 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     ------
     VseppError
         If there are no pictures, fewer than `FEWEST_PICTURES` with captions, captions of pictures that are not there, a file
-        of captions that cannot be read, or if more than `MOST_UNREADABLE` of the pictures cannot be decoded.
+        of captions that cannot be read, or if pictures cannot be decoded, as in `readable`.
     """
     if not folder.is_dir():
         raise VseppError(f"{folder}: expected a folder of pictures, found none")
     container = Container(folder)
-    files = [name for name in container.names if name.lower().endswith(PHOTOGRAPHS)]
-    if not files:
-        raise VseppError(f"{folder}: expected pictures ({', '.join(PHOTOGRAPHS)}), found none")
+    files = pictures_in(container)
     captioned = _from_csv(container, captions) if captions else _from_text_files(container, files)
     _tell_uncaptioned(folder, files, captioned)
     captioned = _decodable(container, captioned)
@@ -173,24 +168,15 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
 def _decodable(container: Container, captioned: list[CaptionedPicture]) -> list[CaptionedPicture]:
     """The pictures that can be decoded, with digests of their files; the others are named, and refused where they are many."""
 
-    def digested(picture: CaptionedPicture) -> CaptionedPicture | VseppError:
-        try:
-            data = container.read(picture.name)
-            read_picture(data, container.where(picture.name), upright=True)
-        except VseppError as error:
-            return error
-        return replace(picture, digest=hashlib.sha256(data).hexdigest())
+    def digest(name: str) -> str:
+        data = container.read(name)
+        read_picture(data, container.where(name), upright=True)
+        return hashlib.sha256(data).hexdigest()
 
-    with ThreadPoolExecutor() as pool:
-        outcomes = list(pool.map(digested, captioned))
-    problems = [str(outcome) for outcome in outcomes if isinstance(outcome, VseppError)]
-    if len(problems) > MOST_UNREADABLE * len(captioned):
-        raise VseppError(
-            f"{len(problems)} of {len(captioned)} pictures cannot be read, more than {MOST_UNREADABLE:.0%}: {first_of(problems)}"
-        )
-    for problem in problems:
-        log.warning("left out: %s", problem)
-    return [outcome for outcome in outcomes if isinstance(outcome, CaptionedPicture)]
+    digests = dict(readable([picture.name for picture in captioned], digest, "pictures"))
+    return [
+        replace(picture, digest=digests[picture.name]) for picture in captioned if picture.name in digests
+    ]
 
 
 def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPicture]:

@@ -17,11 +17,12 @@ from PIL import Image
 
 from vsepp.api import LAYOUT_FILE, Model, load
 from vsepp.base.errors import VseppError
-from vsepp.base.files import PHOTOGRAPHS, text_of, value_digest
+from vsepp.base.files import text_of, value_digest
 from vsepp.base.manifest import artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
-from vsepp.data.pictures import Picture, read_picture
+from vsepp.data.pictures import Picture, pictures_in, read_picture
+from vsepp.data.raw import Container
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.encode import split_rows
@@ -256,12 +257,7 @@ def index_pictures(
 
 def pictures_of(folder: Path) -> list[Path]:
     """Files of the pictures in a folder and below it, sorted; VseppError if there are none."""
-    files = sorted(
-        path for path in folder.rglob("*") if path.suffix.lower() in PHOTOGRAPHS and path.is_file()
-    )
-    if not files:
-        raise VseppError(f"{folder}: expected a folder with pictures ({', '.join(PHOTOGRAPHS)}), found none")
-    return files
+    return [folder / name for name in pictures_in(Container(folder, "a folder with pictures"))]
 
 
 def captions_of(file: Path) -> list[str]:

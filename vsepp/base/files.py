@@ -15,24 +15,24 @@ import os
 import reprlib
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.errors import VseppError
+from vsepp.base.signatures import HEAD, NEVER_MEANT, kind_of
 
 if TYPE_CHECKING:
     import numpy as np
 
 _PROCESSES = Path("/proc")
-PHOTOGRAPHS = (".jpg", ".jpeg", ".png")
-"""Name endings by which pictures are found in a folder."""
 LARGEST_TEXT = 1 << 30
 """Bytes of the largest text that is read; the largest of the field, Karpathy's split of COCO, has 144 MB."""
 DIGESTS = Path("results") / ".state" / "digests.json"
 """File of a working folder that keeps digests of large files."""
+_DAMAGED = "it is damaged"
 _NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 _short = reprlib.Repr()
@@ -50,6 +50,17 @@ def shortly(value: object) -> str:
         return f"a {type(value).__name__}"
 
 
+def shown(name: str) -> str:
+    """A name of a file as it can be printed: bytes that are no UTF-8, and letters that steer a terminal, are escaped (`caf\\xe9.jpg`)."""
+    letters = []
+    for letter in name:
+        if "\udc80" <= letter <= "\udcff":  # how Python keeps a byte that is no UTF-8
+            letters.append(f"\\x{ord(letter) - 0xDC00:02x}")
+        else:
+            letters.append(letter if letter.isprintable() else repr(letter)[1:-1])
+    return "".join(letters)
+
+
 def is_there(path: Path) -> bool:
     """Whether a path leads to something; a path that no file can have does not."""
     try:
@@ -60,8 +71,12 @@ def is_there(path: Path) -> bool:
 
 
 @contextmanager
-def reading(where: Path | str, expected: str) -> Iterator[None]:
+def reading(
+    where: Path | str, expected: str, *, kinds: Collection[str] | None = None, data: bytes | None = None
+) -> Iterator[None]:
     """Guard the reading of a file: whatever the body raises becomes one sentence that names the file.
+
+    "It is damaged" is said only of a file that begins as it should: another one is named by its first bytes.
 
     Parameters
     ----------
@@ -69,6 +84,10 @@ def reading(where: Path | str, expected: str) -> Iterator[None]:
         The file, and the part of it, as messages name it. It is put before a `VseppError` that does not begin with it.
     expected
         What the file should hold and, if it does not, what to do: `a table; run the step that makes it again`.
+    kinds
+        What `signatures.kind_of` says of such a file where it is whole; `None` if that is not known.
+    data
+        Its first bytes, where `where` is no path.
 
     Raises
     ------
@@ -78,11 +97,28 @@ def reading(where: Path | str, expected: str) -> Iterator[None]:
     try:
         yield
     except VseppError as error:
-        if str(error).startswith(str(where)):
+        if str(error).startswith((str(where), shown(str(where)))):
             raise
-        raise VseppError(f"{where}: {error}") from error
+        raise VseppError(f"{shown(str(where))}: {error}") from error
     except Exception as error:  # damaged bytes can raise anything
-        raise VseppError(f"{where}: {reason_of(error)}; expected {expected}") from error
+        reason = reason_of(error)
+        if reason == _DAMAGED or isinstance(error, ValueError):
+            head = data if data is not None else _head(where) if isinstance(where, Path) else None
+            kind = "" if head is None else kind_of(head)
+            if kind in NEVER_MEANT or (kinds is not None and kind not in ("", *kinds)):
+                reason = f"is {kind}"
+        raise VseppError(f"{shown(str(where))}: {reason}; expected {expected}") from error
+
+
+def _head(path: Path) -> bytes | None:
+    """The first bytes of a file; `None` if it is none, or cannot be read."""
+    try:
+        if not path.is_file():
+            return None
+        with path.open("rb") as stream:
+            return stream.read(HEAD)
+    except (OSError, ValueError):
+        return None
 
 
 def reason_of(error: BaseException) -> str:
@@ -108,7 +144,9 @@ def reason_of(error: BaseException) -> str:
             return (
                 f"not UTF-8: line {line}, byte {start - line_start + 1}: 0x{data[start]:02x} after {before!r}"
             )
-    return "it is damaged"
+        case ValueError() if str(error) == "embedded null byte":
+            return "a path cannot hold NUL"
+    return _DAMAGED
 
 
 def require_file(path: Path, expected: str) -> os.stat_result:
@@ -131,7 +169,7 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-        raise VseppError(f"{path}: {kind}, not a file; expected {expected}")
+        raise VseppError(f"{shown(str(path))}: {kind}, not a file; expected {expected}")
     return status
 
 
@@ -163,7 +201,9 @@ def utf8(data: bytes, where: str) -> str:
     VseppError
         If they are not UTF-8, naming line and byte.
     """
-    with reading(where, "UTF-8 text"):
+    with reading(
+        where, "UTF-8 text; save it as such (Excel: CSV UTF-8)", kinds=("text", "JSON", "XML"), data=data
+    ):
         return data.decode("utf-8-sig")
 
 
@@ -200,7 +240,7 @@ def json_of(
             raise VseppError(f"{where}: not valid JSON: the key {shortly(repeated)} is there twice; keep one")
         return values if object_hook is None else object_hook(values)
 
-    with reading(where, expected):
+    with reading(where, expected, data=text[:HEAD].encode("utf-8", "replace")):
         return json.loads(text, object_pairs_hook=unique)
 
 

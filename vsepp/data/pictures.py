@@ -3,26 +3,67 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
+import struct
 import warnings
-from contextlib import AbstractContextManager
-from pathlib import Path
-from typing import IO, NamedTuple
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple, TypeVar
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
-from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, reading
+from vsepp.base.errors import VseppError, first_of
+from vsepp.base.files import bytes_of, reading, shown
+from vsepp.base.signatures import BMP, GIF, HEAD, HEIC, JPEG, PNG, TIFF, WEBP, kind_of
 from vsepp.base.spec import StoreSpec
-from vsepp.data.raw import LARGEST_MEMBER
+from vsepp.data.raw import LARGEST_MEMBER, Container
+
+log = logging.getLogger("vsepp")
+T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
+PHOTOGRAPHS = (
+    ".jpg",
+    ".jpeg",
+    ".jpe",
+    ".jfif",
+    ".png",
+    ".webp",
+    ".gif",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".heic",
+    ".heif",
+)
+"""Name endings by which pictures are found in a folder."""
+MOST_UNREADABLE = 0.05
+"""Share of many pictures that may be left out because they cannot be read."""
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 """Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
 
+_CAPTIONS = (".txt", ".caption", ".csv", ".tsv", ".json", ".jsonl")
 _ORIENTATION = 0x0112
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""Orientation as EXIF counts → how the picture is turned and mirrored; 1 is upright."""
+_KINDS = (JPEG, PNG, WEBP, GIF, BMP, TIFF)
+_PIXELS_OF_PNG = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
+_PIXELS_OF_WEBP = (b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
+_THREADS = min(8, os.cpu_count() or 1)
 
 Picture = str | os.PathLike[str] | bytes | Image.Image | np.ndarray
 """A path, the bytes of a file, a picture of Pillow's, or uint8 `(height, width)`, `(height, width, 3)` or `(height, width, 4)`."""
@@ -41,8 +82,9 @@ class Decoded(NamedTuple):
 def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = LARGEST_PIXELS) -> Decoded:
     """Decode a picture: RGB, 8 bits a channel.
 
-    Grey is repeated, of 16 bits scaled, and an alpha channel is dropped. A JPEG that ends early but has its end marker becomes partly
-    grey, as in the authors' code.
+    Grey is repeated, of 16 bits scaled, and what is transparent lies on white. Broken metadata (EXIF, ICC, XMP, text) are no reason
+    to refuse a picture: then it has no orientation. A JPEG that ends early but has its end marker becomes partly grey, as in the
+    authors' code.
 
     Parameters
     ----------
@@ -60,28 +102,24 @@ def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = L
     VseppError
         If it cannot be read, is none of `FORMATS`, is damaged or too large, or if the range of its pixels is unknown.
     """
-    with _guarded(name, largest):
-        if isinstance(picture, np.ndarray):
-            image = _from_array(picture)
+    data = None
+    if isinstance(picture, bytes | str | os.PathLike):
+        data = picture if isinstance(picture, bytes) else bytes_of(Path(picture), "a picture", LARGEST_MEMBER)
+    with _guarded(name, largest, data):
+        if data is not None:
+            image, orientation = _decoded(data, largest)
+        elif isinstance(picture, np.ndarray):
+            image, orientation = _from_array(picture), 1
         elif isinstance(picture, Image.Image):
-            image = picture
+            picture.load()
+            image, orientation = picture, _orientation(picture)
         else:
-            if not isinstance(picture, bytes | str | os.PathLike):
-                raise VseppError(
-                    f"got {type(picture).__name__}; expected a path, bytes, an array or a PIL picture"
-                )
-            data = (
-                picture
-                if isinstance(picture, bytes)
-                else bytes_of(Path(picture), "a picture", LARGEST_MEMBER)
+            raise VseppError(
+                f"got {type(picture).__name__}; expected a path, bytes, an array or a PIL picture"
             )
-            # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
-            # bilinear resizing.
-            image = _opened(io.BytesIO(data), largest)
-        image.load()
-        orientation = _orientation(image)
-        turned = ImageOps.exif_transpose(image) if upright and orientation != 1 else image
-        return Decoded(_in_rgb(turned), image.mode, orientation)
+        rgb = _in_rgb(image)
+        turn = _TURNS.get(orientation) if upright else None
+        return Decoded(rgb if turn is None else rgb.transpose(turn), image.mode, orientation)
 
 
 def picture_size(stream: IO[bytes], name: str, *, upright: bool) -> tuple[int, int]:
@@ -92,10 +130,19 @@ def picture_size(stream: IO[bytes], name: str, *, upright: bool) -> tuple[int, i
     VseppError
         If the header is none of a picture, or one of a picture that is too large.
     """
-    with _guarded(name, LARGEST_PIXELS), _opened(stream, LARGEST_PIXELS) as image:
-        # Orientations from 5 exchange the sides; in the sizes of TIFF files they are exchanged already.
-        across = upright and image.format != "TIFF" and _orientation(image) >= 5
-        return (image.height, image.width) if across else image.size
+    with _guarded(name, LARGEST_PIXELS, stream.read(HEAD)):
+        stream.seek(0)
+        try:
+            image = _opened(stream, LARGEST_PIXELS)
+        except VseppError:
+            raise
+        except Exception:  # broken metadata
+            stream.seek(0)
+            return read_picture(stream.read(), name, upright=upright).rgb.size
+        with image:
+            # Orientations from 5 exchange the sides; in the sizes of TIFF files they are exchanged already.
+            across = upright and image.format != "TIFF" and _orientation(image) >= 5
+            return (image.height, image.width) if across else image.size
 
 
 def resized(image: Image.Image, store: StoreSpec, name: str) -> np.ndarray:
@@ -136,20 +183,176 @@ def small_jpeg(image: Image.Image, side: int, quality: int) -> bytes:
     return data.getvalue()
 
 
-def _guarded(name: str, largest: int) -> AbstractContextManager[None]:
-    return reading(name, f"a whole picture, one of {', '.join(FORMATS)}, of at most {largest:,} pixels")
+def pictures_in(container: Container) -> list[str]:
+    """Names of the pictures in a folder, sorted; a line of the log counts what else is there, but files of captions.
+
+    Raises
+    ------
+    VseppError
+        If there are none.
+    """
+    where = shown(str(container.path))
+    names = [name for name in container.names if name.lower().endswith(PHOTOGRAPHS)]
+    others = (name.lower() for name in container.names)
+    endings = Counter(
+        PurePosixPath(name).suffix or "without an ending"
+        for name in others
+        if not name.endswith((*PHOTOGRAPHS, *_CAPTIONS))
+    )
+    left = [f"{count} {kind}" for kind, count in [*container.left_out.items(), *endings.most_common()]]
+    told = f"left out: {first_of(left)}" if left else ""
+    if not names:
+        raise VseppError(
+            f"{where}: expected pictures ({', '.join(PHOTOGRAPHS)}), found none; {told}".rstrip("; ")
+        )
+    if told:
+        log.info("%s: %s", where, told)
+    return names
+
+
+def readable(names: Sequence[str], each: Callable[[str], T], what: str) -> Iterator[tuple[str, T]]:
+    """Read many pictures in a few threads; one that cannot be read is left out, and named in the log.
+
+    Parameters
+    ----------
+    names
+        Of the pictures.
+    each
+        Reads the picture of a name, and may compute something of it.
+    what
+        What they are, for messages: `pictures`.
+
+    Yields
+    ------
+    tuple
+        A name and the result of `each`, in order. A few results are made ahead.
+
+    Raises
+    ------
+    VseppError
+        As soon as more than `MOST_UNREADABLE` of all cannot be read.
+    """
+    problems: list[str] = []
+    for number, (name, outcome) in enumerate(zip(names, _ahead(names, each), strict=True), start=1):
+        if not isinstance(outcome, VseppError):
+            yield name, outcome
+            continue
+        problems.append(str(outcome))
+        if len(problems) > MOST_UNREADABLE * len(names):
+            raise VseppError(
+                f"{len(problems)} of the first {number} {what} cannot be read, more than {MOST_UNREADABLE:.0%} of all "
+                f"{len(names)}: {first_of(problems)}"
+            )
+        log.warning("left out: %s", outcome)
+
+
+def _ahead(names: Sequence[str], each: Callable[[str], T]) -> Iterator[T | VseppError]:
+    """What `each` returns or raises for every name, in order."""
+
+    def attempt(name: str) -> T | VseppError:
+        try:
+            return each(name)
+        except VseppError as error:
+            return error
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[Future[T | VseppError]] = deque()
+        for name in names:
+            waiting.append(pool.submit(attempt, name))
+            if len(waiting) > 2 * _THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _guarded(name: str, largest: int, data: bytes | None = None) -> AbstractContextManager[None]:
+    kind = "" if data is None else kind_of(data)
+    cure = "; install vsepp[heif], or save it as JPEG" if kind == HEIC else ""
+    expected = f"a whole picture, one of {', '.join(FORMATS)}, of at most {largest:,} pixels{cure}"
+    return reading(name, expected, kinds=_KINDS, data=data)
+
+
+def _decoded(data: bytes, largest: int) -> tuple[Image.Image, int]:
+    """A picture with its pixels, and its orientation; metadata that cannot be read are left out."""
+    try:
+        # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
+        # bilinear resizing.
+        image = _opened(io.BytesIO(data), largest)
+        image.load()
+    except VseppError:
+        raise
+    except Exception:
+        image = _opened(io.BytesIO(_without_metadata(data)), largest)
+        image.load()
+        with suppress(Exception):  # the header may still be whole
+            return image, _orientation(_opened(io.BytesIO(data), largest))
+        return image, 1
+    return image, _orientation(image)
 
 
 def _opened(stream: IO[bytes], largest: int) -> Image.Image:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is compared below
         try:
-            image = Image.open(stream, formats=FORMATS)
+            image = Image.open(stream, formats=_formats(stream))
         except Image.DecompressionBombError as error:
             raise VseppError(f"has too many pixels ({error}); expected at most {largest:,}") from error
     if image.width * image.height > largest:
-        raise VseppError(f"has {image.width} × {image.height} pixels; expected at most {largest:,}")
+        raise VseppError(f"has {image.width:,} × {image.height:,} pixels; expected at most {largest:,}")
     return image
+
+
+def _formats(stream: IO[bytes]) -> tuple[str, ...]:
+    """Pillow's names of the formats that are read; HEIC where its package is installed, imported once there is such a picture."""
+    head = stream.read(HEAD)
+    stream.seek(0)
+    if kind_of(head) != HEIC:
+        return FORMATS
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        return FORMATS
+    register_heif_opener()
+    return (*FORMATS, "HEIF")
+
+
+def _without_metadata(data: bytes) -> bytes:
+    """A PNG, JPEG or WebP file without what is not needed for its pixels; another file as it is."""
+    kind = kind_of(data)
+    if kind == PNG:
+        return data[:8] + b"".join(_chunks(data, 8, ">", before_type=True, kept=_PIXELS_OF_PNG))
+    if kind == WEBP:
+        body = b"WEBP" + b"".join(_chunks(data, 12, "<", before_type=False, kept=_PIXELS_OF_WEBP))
+        return b"RIFF" + struct.pack("<I", len(body)) + body
+    return _without_segments(data) if kind == JPEG else data
+
+
+def _chunks(
+    data: bytes, at: int, order: str, *, before_type: bool, kept: Collection[bytes]
+) -> Iterator[bytes]:
+    """Chunks of a PNG (length, type, data, checksum) or WebP file (type, length, data, padding) that have a type in `kept`."""
+    while at + 8 <= len(data):
+        length, kind = (
+            (data[at : at + 4], data[at + 4 : at + 8])
+            if before_type
+            else (data[at + 4 : at + 8], data[at : at + 4])
+        )
+        (size,) = struct.unpack(f"{order}I", length)
+        end = at + 8 + size + (4 if before_type else size % 2)
+        if kind in kept:
+            yield data[at:end]
+        at = end
+
+
+def _without_segments(data: bytes) -> bytes:
+    """A JPEG file without comments and metadata before its pixels; the segments of JFIF and Adobe, which say how colours are coded, stay."""
+    parts, at = [data[:2]], 2
+    while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
+        marker, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if not (0xE0 < marker <= 0xEF and marker != 0xEE) and marker != 0xFE:
+            parts.append(data[at:end])
+        at = end
+    return b"".join([*parts, data[at:]])
 
 
 def _from_array(pixels: np.ndarray) -> Image.Image:
@@ -162,17 +365,24 @@ def _from_array(pixels: np.ndarray) -> Image.Image:
 
 
 def _orientation(image: Image.Image) -> int:
-    value = image.getexif().get(_ORIENTATION, 1)
+    try:
+        value = image.getexif().get(_ORIENTATION, 1)
+    except Exception:  # damaged bytes can raise anything
+        return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
 def _in_rgb(image: Image.Image) -> Image.Image:
     """A picture of 8 bits per channel; 16-bit grey is scaled, since Pillow's own conversion clips it to white."""
-    if image.mode == "RGB":
-        return image
     if image.mode.startswith("I;16"):
-        image = Image.fromarray((np.asarray(image).astype(np.uint32) * 255 + 32767) // 65535).convert("L")
-    elif image.mode in ("I", "F"):
+        scaled = ((np.arange(1 << 16) * 255 + 32767) // 65535).astype(np.uint8)
+        return Image.fromarray(scaled[np.asarray(image)]).convert("RGB")
+    if image.mode in ("I", "F"):
         kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
         raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
-    return image.convert("RGB")
+    if not image.has_transparency_data:
+        return image if image.mode == "RGB" else image.convert("RGB")
+    whole = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
+    white = Image.new("RGB", image.size, "white")
+    white.paste(whole, mask=whole.getchannel("A"))
+    return white

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import os
+import stat
+import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field, ValidationError
 
 from vsepp.base.declared import SPLITS, adapter
 from vsepp.base.errors import VseppError
-from vsepp.base.files import LARGEST_TEXT, bytes_of, json_of, reading, reason_of, require_file, shortly, utf8
+from vsepp.base.files import (
+    LARGEST_TEXT,
+    bytes_of,
+    is_there,
+    json_of,
+    reading,
+    require_file,
+    shortly,
+    shown,
+    utf8,
+)
+from vsepp.base.signatures import TORCH, ZIP
 
 T = TypeVar("T")
 
@@ -24,9 +37,32 @@ EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be tru
 LARGEST_MEMBER = 2 << 30
 """A member is read into memory whole; no photograph or caption file is larger."""
 
-# macOS adds these to its archives: metadata of the members, not members.
-_SHADOWS = "__MACOSX/"
-_ENCRYPTED = 0x1  # a flag of a member
+_SYSTEM = frozenset(
+    [
+        "__macosx",
+        "@eadir",
+        "@tmp",
+        "@recycle",
+        "@recently-snapshot",
+        "#recycle",
+        "#snapshot",
+        "$recycle.bin",
+        "thumbs.db",
+        "ehthumbs.db",
+        "desktop.ini",
+        "lost+found",
+        "icon\r",
+    ]
+) | {"system volume information"}
+"""Names, in small letters, that operating systems and network drives give to what is theirs: thumbnails, bins, metadata."""
+HIDDEN, LINKS, NO_FILES = (
+    "hidden or of the system",
+    "links to folders or to nothing",
+    "FIFOs, sockets or devices",
+)
+"""Kinds of what `Container.names` leaves out."""
+_ENCRYPTED, _UTF8 = 0x1, 0x800  # flags of a member
+_END, _LONGEST_END = b"PK\x05\x06", 22 + 0xFFFF
 
 
 class Caption(NamedTuple):
@@ -88,6 +124,9 @@ class Container:
         self.path = Path(path)
         self.is_folder = self.path.is_dir()
         self._archive = None if self.is_folder else _opened(self.path, expected)
+        self._members = (
+            None if self._archive is None else {_name_of(info): info for info in self._archive.filelist}
+        )
 
     def locate(self, path: str) -> str | None:
         """The member that `path` names, or `None`.
@@ -101,17 +140,29 @@ class Container:
         VseppError
             If several members match.
         """
-        candidates = self._by_basename.get(path.rpartition("/")[2], [])
+        wanted = _composed(path)
+        candidates = self._by_basename.get(wanted.rpartition("/")[2], [])
         if path in candidates:
             return path
         if len(candidates) > 1:
-            candidates = [name for name in candidates if name.endswith("/" + path)] or candidates
+            candidates = [name for name in candidates if _composed(name).endswith("/" + wanted)] or candidates
         if len(candidates) > 1:
             raise VseppError(
                 f"{self.path}: {path} is ambiguous: {' and '.join(candidates[:3])} match; "
                 "keep one of them, or give the folder that holds it"
             )
+        if not candidates and not path.isascii():
+            self._refuse_code_page()
         return candidates[0] if candidates else None
+
+    def _refuse_code_page(self) -> None:
+        """Refuse an archive whose names may be others than they seem, once one of them is missed."""
+        for name, info in (self._members or {}).items():
+            if not name.isascii() and not info.flag_bits & _UTF8 and name == info.filename:
+                raise VseppError(
+                    f"{self.path}: its names are not UTF-8 (one of them is read as {shown(name)}): unpack it by the code page that "
+                    "it was packed in, and give the folder"
+                )
 
     def read(self, member: str, largest: int = LARGEST_MEMBER) -> bytes:
         """Bytes of a member, given by its exact path inside.
@@ -137,11 +188,13 @@ class Container:
         """
         where, expected = self.where(member), "a whole copy: fetch it again"
         if self._archive is None:
+            if PurePosixPath(member).is_absolute() or ".." in PurePosixPath(member).parts:
+                raise VseppError(f"{where}: leads out of the folder; give a path inside")
             size = require_file(self.path / member, expected).st_size
             with reading(where, expected), (self.path / member).open("rb") as stream:
                 yield stream, size
             return
-        info = self._archive.NameToInfo.get(member)
+        info = (self._members or {}).get(member)
         if info is None:
             raise VseppError(f"{where}: no such member; expected {expected}")
         if info.flag_bits & _ENCRYPTED:
@@ -151,40 +204,118 @@ class Container:
 
     def where(self, member: str) -> str:
         """What messages call a member."""
-        return f"{self.path}/{member}"
+        return shown(f"{self.path}/{member}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Paths of all files inside, relative and with forward slashes, sorted; without those of `left_out`."""
+        return self._listing[0]
+
+    @property
+    def left_out(self) -> Mapping[str, int]:
+        """What is no data: kind → number of files, and of folders that are not looked into."""
+        return self._listing[1]
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Paths of all files inside, relative and with forward slashes, sorted. Links to folders are not followed."""
-        if self._archive is not None:
-            members = self._archive.namelist()
-            return tuple(sorted(n for n in members if not n.endswith("/") and not n.startswith(_SHADOWS)))
-        names = []
-        for folder, _, files in os.walk(self.path, onerror=_refuse_unlisted):
-            below = Path(folder).relative_to(self.path)
-            names += [(below / name).as_posix() for name in files]
-        return tuple(sorted(names))
+    def _listing(self) -> tuple[tuple[str, ...], Mapping[str, int]]:
+        left_out: dict[str, set[str]] = {}
+        listed = self._walk(left_out) if self._members is None else self._list(left_out)
+        return tuple(sorted(listed)), {kind: len(left_out[kind]) for kind in sorted(left_out)}
+
+    def _list(self, left_out: dict[str, set[str]]) -> Iterator[str]:
+        for name in self._members or ():
+            parts = name.split("/")
+            hidden = next((place for place, part in enumerate(parts) if _is_hidden(part)), None)
+            if hidden is not None:
+                left_out.setdefault(HIDDEN, set()).add("/".join(parts[: hidden + 1]))
+            elif not name.endswith("/"):
+                yield name
+
+    def _walk(self, left_out: dict[str, set[str]]) -> Iterator[str]:
+        folders = [""]
+        while folders:
+            below = folders.pop()
+            with (
+                reading(self.path / below, "a folder whose files can be listed"),
+                os.scandir(self.path / below) as found,
+            ):
+                entries = list(found)
+            for entry in entries:
+                name = below + entry.name
+                kind = _kind_of(entry)
+                if kind == "folder":
+                    folders.append(f"{name}/")
+                elif kind == "file":
+                    yield name
+                else:
+                    left_out.setdefault(kind, set()).add(name)
 
     @cached_property
     def _by_basename(self) -> dict[str, list[str]]:
         index: dict[str, list[str]] = {}
         for name in self.names:
-            index.setdefault(name.rpartition("/")[2], []).append(name)
+            index.setdefault(_composed(name.rpartition("/")[2]), []).append(name)
         return index
+
+
+def _is_hidden(name: str) -> bool:
+    return (name.startswith(".") and name not in (".", "..")) or name.lower() in _SYSTEM
+
+
+def _kind_of(entry: os.DirEntry[str]) -> str:
+    if _is_hidden(entry.name):
+        return HIDDEN
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    with suppress(OSError):  # a link in a circle
+        if entry.is_file():
+            return "file"
+    return LINKS if entry.is_symlink() and not _is_special(entry) else NO_FILES
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """Whether a link leads to something that is neither file nor folder."""
+    try:
+        return not stat.S_ISDIR(entry.stat().st_mode)
+    except OSError:
+        return False
+
+
+def _composed(name: str) -> str:
+    """One spelling of a name: macOS keeps `é` as two letters."""
+    return unicodedata.normalize("NFC", name)
 
 
 def _opened(path: Path, expected: str) -> zipfile.ZipFile:
     require_file(path, expected)
-    with reading(path, expected):
+    with reading(path, expected, kinds=(ZIP, TORCH)):
         archive = zipfile.ZipFile(path)
     for name, count in Counter(archive.namelist()).items():
         if count > 1:
             raise VseppError(f"{path}: {count} members are named {shortly(name)}; keep one of them")
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - _LONGEST_END))
+        end = stream.read()
+    # The directory's end counts its entries: a wrong byte in the directory must not lose some of them.
+    declared = int.from_bytes(end[(at := end.rfind(_END)) + 10 : at + 12], "little")
+    if declared not in (
+        len(archive.filelist) & 0xFFFF,
+        0xFFFF,
+    ):  # the latter: counted in the part for large archives
+        raise VseppError(
+            f"{path}: its directory lists {len(archive.filelist)} of {declared} members; expected {expected}"
+        )
     return archive
 
 
-def _refuse_unlisted(error: OSError) -> None:
-    raise VseppError(f"{error.filename}: its files cannot be listed: {reason_of(error)}") from error
+def _name_of(member: zipfile.ZipInfo) -> str:
+    """A member's name; many programs write UTF-8 without the flag that says so, which zipfile reads as code page 437."""
+    if member.flag_bits & _UTF8 or member.filename.isascii():
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode()
+    except UnicodeError:
+        return member.filename
 
 
 class RawFile(NamedTuple):
@@ -248,5 +379,7 @@ def read_raw(path: Path, member: str) -> RawFile:
     container = Container(path)
     inside = container.locate(member)
     if inside is None:
+        if container.is_folder and is_there(path / member):
+            require_file(path / member, "a whole copy: fetch it again")
         raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
     return RawFile(container.read(inside, LARGEST_TEXT), container.where(inside))

@@ -50,7 +50,7 @@ NO_RUN = {
         lambda folder: (folder.mkdir(), os.mkfifo(folder / "config.json")),
         "no config.json",
     ),
-    "bytes": (config(b"\xff\xfe\0"), "config.json: not UTF-8: line 1, byte 1"),
+    "bytes": (config(b"\xff\xfe\0"), "config.json: is UTF-16 text"),
     "a list": (config(b"[]"), "RunSpec: got []; "),
     "deep": (config(b'{"a":' * 100_000), "nested hundreds of levels deep"),
     "a number for a text": (

@@ -1,5 +1,6 @@
 import os
 import random
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def test_of_two_members_with_one_name_the_one_with_the_path_is_meant(tmp_path):
         (None, r"a\.zip: no such file"),
         (
             b"<html>404</html>",
-            r"a\.zip: it is damaged; expected a folder or a whole zip archive",
+            r"a\.zip: is an HTML page",
         ),
         (-200, r"a\.zip: it is damaged; .* whole zip archive.*truncated"),
     ],
@@ -204,3 +205,99 @@ def test_two_members_of_one_name_are_refused(tmp_path):
         out.writestr("good.jpg", b"other")
     with pytest.raises(VseppError, match=r"b\.zip: .*good\.jpg"):
         Container(tmp_path / "b.zip")
+
+
+SYSTEM = (
+    "._a.jpg",
+    ".Trash-1000/a.jpg",
+    ".thumbnails/a.jpg",
+    "@eaDir/THUMB_M.jpg",
+    "#recycle/a.jpg",
+    "__MACOSX/._a.jpg",
+    ".ipynb_checkpoints/a.jpg",
+    "$RECYCLE.BIN/a.jpg",
+    "b/Thumbs.db",
+    "desktop.ini",
+)
+
+
+def test_what_is_hidden_or_of_the_system_is_left_out_and_counted_in_folders_and_archives(tmp_path):
+    for name in ("a.jpg", "b/c.jpg", *SYSTEM):
+        (tmp_path / "p" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "p" / name).write_bytes(b"x")
+    with zipfile.ZipFile(tmp_path / "p.zip", "w") as out:
+        for name in ("a.jpg", "b/c.jpg", *SYSTEM):
+            out.writestr(name, b"x")
+    for path in (tmp_path / "p", tmp_path / "p.zip"):
+        container = Container(path)
+        assert container.names == ("a.jpg", "b/c.jpg")
+        assert sum(container.left_out.values()) == len(SYSTEM)
+
+
+def test_fifos_devices_and_links_to_nothing_are_left_out_and_counted(tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"x")
+    os.mkfifo(tmp_path / "fifo.jpg")
+    for name, target in {
+        "nothing": "gone",
+        "circle": "circle.jpg",
+        "zero": "/dev/zero",
+        "link": "a.jpg",
+    }.items():
+        (tmp_path / f"{name}.jpg").symlink_to(target)
+    container = Container(tmp_path)
+    assert container.names == ("a.jpg", "link.jpg")
+    assert sum(container.left_out.values()) == 4
+
+
+def test_one_name_in_two_spellings_of_unicode_is_one_name(tmp_path):
+    composed, apart = (unicodedata.normalize(form, "é.jpg") for form in ("NFC", "NFD"))
+    for stored, asked in ((composed, apart), (apart, composed)):
+        folder = tmp_path / stored
+        folder.mkdir()
+        (folder / stored).write_bytes(b"x")
+        assert Container(folder).read(Container(folder).locate(asked)) == b"x"
+
+
+class Coded(zipfile.ZipInfo):
+    """A member with its name in a code page, as archives from elsewhere have it: without the flag of UTF-8."""
+
+    codec = "latin-1"
+
+    def _encodeFilenameFlags(self):  # the name of zipfile
+        return self.filename.encode(self.codec), 0
+
+
+class CodedInUtf8(Coded):
+    """UTF-8 without the flag that says so."""
+
+    codec = "utf-8"
+
+
+def test_names_of_another_code_page_are_refused_where_one_of_them_is_missed(tmp_path):
+    for kind in (Coded, CodedInUtf8):
+        with zipfile.ZipFile(tmp_path / f"{kind.codec}.zip", "w") as out:
+            out.writestr(kind("é.jpg"), b"x")
+            out.writestr("a.jpg", b"x")
+    assert Container(tmp_path / "utf-8.zip").locate("é.jpg") == "é.jpg"
+    coded = Container(tmp_path / "latin-1.zip")
+    assert coded.locate("a.jpg") == "a.jpg" and coded.locate("b.jpg") is None
+    with pytest.raises(VseppError, match=r"latin-1\.zip: .*unpack"):
+        coded.locate("é.jpg")
+
+
+@pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
+def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, name):
+    (tmp_path / "outside.jpg").write_bytes(b"x")
+    (tmp_path / "p" / "a").mkdir(parents=True)
+    with pytest.raises(VseppError, match="leads out"):
+        Container(tmp_path / "p").read(name)
+
+
+def test_an_archive_that_lost_entries_of_its_directory_is_refused(archive):
+    data = bytearray(archive.read_bytes())
+    end = data.rfind(b"PK\5\6")
+    count = int.from_bytes(data[end + 10 : end + 12], "little")
+    data[end + 10 : end + 12] = (count + 5).to_bytes(2, "little")
+    archive.write_bytes(data)
+    with pytest.raises(VseppError, match=r"photographs\.zip: "):
+        Container(archive)

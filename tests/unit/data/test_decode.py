@@ -1,11 +1,14 @@
 import io
 import logging
+import struct
 import subprocess
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pillow_heif
 import pytest
 from asked import png
 from PIL import Image
@@ -131,10 +134,7 @@ def test_postscript_that_is_named_like_a_photograph_starts_no_other_program(tmp_
         image.load()
     assert started.exists(), "Pillow starts none any more"
     started.unlink()
-    with pytest.raises(
-        VseppError,
-        match=r"a\.jpg: it is damaged",
-    ):
+    with pytest.raises(VseppError, match=r"a\.jpg: is PostScript"):
         built(tmp_path, {"a.jpg": postscript})
     assert not started.exists()
 
@@ -142,7 +142,7 @@ def test_postscript_that_is_named_like_a_photograph_starts_no_other_program(tmp_
 def test_a_picture_that_is_too_large_names_itself(tmp_path):
     large = encoded(Image.new("1", (13_000, 13_000)), "PNG")
     with pytest.raises(
-        VseppError, match=r"large\.png: has 13000 × 13000 pixels; expected at most 89,478,485"
+        VseppError, match=r"large\.png: has 13,000 × 13,000 pixels; expected at most 89,478,485"
     ):
         built(tmp_path, {"good.jpg": jpeg(1), "large.png": large})
     long = encoded(Image.new("L", (60_000, 20)), "PNG")
@@ -202,3 +202,93 @@ def test_images_can_be_left_out_and_are_counted(tmp_path):
     assert fewer.attrs["facts"]["left_out"] == 1
     with pytest.raises(VseppError, match=r"leave_out names nobody"):
         read(change(spec, leave_out=("nobody",)))
+
+
+def png_with(chunk: bytes, data: bytes, *, whole=True) -> bytes:
+    """A PNG with a chunk of metadata before its pixels; not whole: its checksum is wrong."""
+    plain = encoded(picture(), "PNG")
+    checksum = zlib.crc32(chunk + data) ^ (not whole)
+    return plain[:33] + struct.pack(">I", len(data)) + chunk + data + struct.pack(">I", checksum) + plain[33:]
+
+
+def jpeg_with(marker: int, data: bytes) -> bytes:
+    """A JPEG with a segment of metadata behind that of JFIF, whose resolution keeps Pillow from looking into EXIF."""
+    plain = encoded(picture(), "JPEG", dpi=(72, 72))
+    return plain[:20] + bytes([0xFF, marker]) + struct.pack(">H", len(data) + 2) + data + plain[20:]
+
+
+def exif_with_odd_tag(orientation: int) -> bytes:
+    """EXIF with a readable orientation, and a resolution that is text."""
+    tags = [struct.pack("<HHIHH", 0x112, 3, 1, orientation, 0), struct.pack("<HHI4s", 0x11A, 2, 4, b"abc")]
+    return b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + b"".join(tags) + bytes(4)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        jpeg_with(0xE1, b"Exif\0\0garbage!"),
+        jpeg_with(0xE2, b"ICC_PROFILE\0\5\1"),
+        jpeg_with(0xED, b"Photoshop 3.0\x008BIM\x04\x04\0\0\xff\xff\xff\xff"),
+        png_with(b"eXIf", b"bad"),
+        png_with(b"gAMA", b"\0"),
+        png_with(b"tEXt", b"a\0b", whole=False),
+        png_with(b"zTXt", b"k\0\0" + zlib.compress(bytes(1 << 26))),
+        encoded(picture(), "WEBP", exif=b"bad", lossless=True),
+    ],
+    ids=["exif", "icc", "photoshop", "png exif", "gamma", "text", "long text", "webp exif"],
+)
+@pytest.mark.parametrize("resize", ["squash", "short_side"])
+def test_a_good_picture_with_broken_metadata_is_read(tmp_path, data, resize):
+    facts, images = built(tmp_path, {"a.jpg": data}, StoreSpec(resize, 20, "applied"))
+    assert facts["exif_turned"] == 0
+    kind = "JPEG" if data.startswith(b"\xff\xd8") else "PNG"
+    plain = Image.open(io.BytesIO(encoded(picture(), kind, **({"dpi": (72, 72)} if kind == "JPEG" else {}))))
+    assert np.array_equal(images[0], resized(plain.convert("RGB"), StoreSpec(resize, 20), "a.jpg"))
+
+
+def test_a_readable_orientation_is_applied_whatever_else_exif_holds(tmp_path):
+    data = jpeg_with(0xE1, exif_with_odd_tag(6))
+    _, images = built(tmp_path, {"a.jpg": data}, StoreSpec("short_side", 20, "applied"))
+    assert rgb(data, upright=True).size == (44, 60) and images[0].shape == (27, 20, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "La", "RGBa"])
+def test_what_is_transparent_lies_on_white(mode):
+    pixels = np.zeros((4, 4, 4), np.uint8)
+    pixels[1] = (0, 0, 0, 255)
+    other = pixels.copy()
+    other[0] = (200, 200, 200, 0)  # of another colour, where nothing can be seen
+    for array in (pixels, other):
+        image = Image.fromarray(array).convert("LA").convert("La") if mode == "La" else Image.fromarray(array)
+        shown = np.asarray(rgb(image if mode == "La" else image.convert(mode)))
+        assert (shown[0] == 255).all() and (shown[1] == 0).all()
+    keyed = encoded(Image.fromarray(other[..., :3]), "PNG", transparency=(200, 200, 200))
+    assert (np.asarray(rgb(keyed))[0] == 255).all()
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "BMP", "TIFF", "HEIF"])
+def test_each_format_of_the_list_is_read_whatever_its_file_is_called(tmp_path, kind):
+    pillow_heif.register_heif_opener()
+    data = encoded(picture().convert("RGB"), kind)
+    facts, images = built(tmp_path, {"a.jpg": data}, StoreSpec("short_side", 22))
+    assert images[0].shape == (22, 30, 3) and facts["images"] == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"", "empty"),
+        (b"<!DOCTYPE html><p>404", "HTML"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b'{"error": 404}', "JSON"),
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(99), "HEIC"),
+        (b"8BPS\0\1", "Photoshop"),
+        (bytes(2000), "zeros"),
+    ],
+)
+def test_what_is_no_picture_is_named_by_its_first_bytes(tmp_path, data, kind):
+    with pytest.raises(VseppError, match=rf"a\.jpg: .*{kind}"):
+        built(tmp_path, {"a.jpg": data})
+    with pytest.raises(VseppError, match=rf"a\.jpg: .*{kind}"):
+        rgb(data)

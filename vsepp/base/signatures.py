@@ -1,0 +1,116 @@
+"""What a file is, by its first bytes: for messages about a file that is another one than its name says."""
+
+from __future__ import annotations
+
+import re
+
+HEAD = 1024
+"""First bytes of a file that are enough for `kind_of`."""
+EMPTY = "empty (0 bytes)"
+ZIP, NPY, TORCH = "a zip archive", "an array of NumPy (.npy)", "a file of torch.save"
+JPEG, PNG, GIF, BMP, TIFF, WEBP, HEIC, AVIF = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "HEIC", "AVIF"
+
+NEVER_MEANT = (EMPTY, "an HTML page", "XML", "a PDF", "a Git LFS pointer")
+"""What no file of vsepp's is: a download that went wrong, or one that is still to be made."""
+
+_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer"),
+    (b"%PDF-", "a PDF"),
+    (b"%!PS", "PostScript"),
+    (b"\xc5\xd0\xd3\xc6", "PostScript"),
+    (b"\xff\xd8\xff", JPEG),
+    (b"\x89PNG\r\n\x1a\n", PNG),
+    (b"GIF8", GIF),
+    (b"II*\0", TIFF),
+    (b"MM\0*", TIFF),
+    (b"II+\0", TIFF),
+    (b"MM\0+", TIFF),
+    (b"8BPS", "a Photoshop document"),
+    (b"\xff\x0a", "JPEG XL"),
+    (b"\0\0\0\x0cJXL ", "JPEG XL"),
+    (b"\0\0\0\x0cjP  ", "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", "JPEG 2000"),
+    (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", TORCH),
+    (b"\x93NUMPY", NPY),
+    (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"PK\x05\x06", ZIP),
+    (b"\x1f\x8b", "gzip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"PAR1", "Parquet"),
+    (b"SQLite format 3\0", "an SQLite database"),
+    (b"MATLAB 5.0 MAT-file", "a MAT-file"),
+    (b"\0\x05\x16\x07", "metadata of macOS"),
+    (b"\x1a\x45\xdf\xa3", "a video"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+)
+_BRANDS = {
+    b"avif": AVIF,
+    b"avis": AVIF,
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), HEIC),
+}
+_TORCH = re.compile(rb"[^\0]{0,200}/?(data\.pkl|\.format_version|\.data/serialization_id|byteorder)")
+
+
+def kind_of(data: bytes) -> str:
+    """What a file is by its first bytes, as messages say it: `an HTML page`, `HEIC`, `a Git LFS pointer`.
+
+    Parameters
+    ----------
+    data
+        Its first `HEAD` bytes, or more; all of them where it has fewer.
+
+    Returns
+    -------
+    str
+        Empty if it is unknown.
+    """
+    if not data:
+        return EMPTY
+    head = data[:HEAD]
+    for beginning, kind in _BEGINNINGS:
+        if head.startswith(beginning):
+            return kind
+    if head[:4] == b"RIFF":
+        return WEBP if head[8:12] == b"WEBP" else "a RIFF file (sound or video)"
+    if head[4:8] == b"ftyp":
+        brands = [head[8:12], *(head[at : at + 4] for at in range(16, min(head[3], 64), 4))]
+        # The general brand of a HEIF file stands before the codec's.
+        known = [_BRANDS[brand] for brand in brands if brand in _BRANDS]
+        return AVIF if AVIF in known else known[0] if known else "a video"
+    if head[:4] == b"PK\x03\x04":
+        return TORCH if _TORCH.match(head[30:]) else ZIP
+    if head[257:262] == b"ustar":
+        return "a tar archive"
+    if head[:2] == b"BM" and head[6:10] == bytes(4):
+        return BMP
+    if head[:1] == b"\x80" and head[1:2] in b"\2\3\4\5":
+        return "a pickle"
+    if not head.strip(b"\0"):
+        return "zeros alone (a copy that did not end)"
+    return _kind_of_text(head)
+
+
+def _kind_of_text(head: bytes) -> str:
+    try:
+        text = head.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:  # else the head ends inside a letter
+            return ""
+        text = head[: error.start].decode("utf-8-sig")
+    if any(ord(letter) < 32 and letter not in "\t\n\r\f" for letter in text):
+        return ""
+    start = text.lstrip().lower()
+    if start.startswith(("<!doctype html", "<html", "<head", "<body")) or (
+        start.startswith("<") and "<html" in start
+    ):
+        return "an HTML page"
+    if start.startswith("<svg") or (start.startswith("<") and "<svg" in start):
+        return "SVG"
+    if start.startswith("<?xml"):
+        return "XML"
+    return "JSON" if start.startswith(("{", "[")) else "text"
