@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -226,9 +227,18 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
         "seeds": [0],
         "label": inputs.name,
         "archives": str(inputs),
+        # Else trials would share the artefacts that are made of pictures and captions.
+        "datasets": {"own": {"content": inputs.name}},
         "evaluation": {"fold_size": test_images},
         "runs": {RUN: schedule},
     }
+
+
+def command_of(model: Path) -> str:
+    """The command that makes a trial again, for the folder of its model; empty where the model is of no trial."""
+    above = model.absolute().parents
+    link = above[3] / "inputs" / above[2].name / "own-pictures" if len(above) > 3 else model
+    return f"{as_started()}vsepp try {quote(os.readlink(link))}" if link.is_symlink() else ""
 
 
 def _slug(folder: Path) -> str:

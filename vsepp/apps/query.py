@@ -8,17 +8,19 @@ index.captions_for("a.jpg", k=5)
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from vsepp.api import LAYOUT_FILE, Model, load
+from vsepp.apps.own_pictures import command_of
 from vsepp.base.errors import VseppError
 from vsepp.base.files import text_of, value_digest
-from vsepp.base.manifest import artefact_digest, manifest_if_intact, read_manifest, require_intact
+from vsepp.base.manifest import ancestors_of, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.pictures import Picture, pictures_in, read_picture
@@ -90,18 +92,12 @@ class Index:
         VseppError
             If the text is empty or longer than `LONGEST_TEXT`, or `k` is not positive.
         """
-        if not text.strip():
-            raise VseppError("expected a sentence to look for, got an empty text")
-        if len(text) > LONGEST_TEXT:
-            raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
+        require_sentence(text)
         if not self.image_ids:
             raise VseppError("there are no pictures: give a folder of pictures, or ask with a picture")
         query = self.model.embed_captions([text])
         scores, rows = _best(self.model.scores(self.image_embeddings, query).T, k)
-        firsts = [np.flatnonzero(self.caption_to_image == row)[:1] for row in rows]
-        return self._hits(
-            scores, rows, ["".join(self.captions[number] for number in first) for first in firsts]
-        )
+        return self._hits(scores, rows, [self._caption(row) for row in rows])
 
     def captions_for(self, picture: Picture, k: int = 10) -> list[Hit]:
         """Find the k captions nearest to a picture (a file, a PIL picture or an array), best first.
@@ -117,6 +113,34 @@ class Index:
         query = self.model.embed_images([picture])
         scores, rows = _best(self.model.scores(query, self.caption_embeddings), k)
         return self._hits(scores, self.caption_to_image[rows], [self.captions[row] for row in rows])
+
+    def images_like(self, row: int, k: int = 10) -> list[Hit]:
+        """Find the k images nearest to an image of the index by the cosine of their embeddings, best first, without itself."""
+        lengths = np.linalg.norm(self.image_embeddings, axis=1)
+        products = self.image_embeddings @ self.image_embeddings[row]
+        cosines = products / np.maximum(lengths * lengths[row], np.finfo(np.float32).tiny)
+        others = np.delete(np.arange(len(cosines)), row)
+        if not len(others):
+            return []
+        scores, places = _best(cosines[None, others], k)
+        rows = others[places]
+        return self._hits(scores, rows, [self._caption(row) for row in rows])
+
+    def first_images(self, k: int) -> list[tuple[int, str]]:
+        """Row and first caption of the first k images."""
+        return [(row, self._caption(row)) for row in range(min(k, len(self.image_ids)))]
+
+    def captions_at(self, row: int) -> list[str]:
+        """The captions of an image of the index."""
+        return [self.captions[number] for number in np.flatnonzero(self.caption_to_image == row)]
+
+    def row_of(self, image_id: str) -> int | None:
+        """Row of an image; `None` where it is not in this index."""
+        ids = list(self.image_ids)
+        return ids.index(image_id) if image_id in ids else None
+
+    def _caption(self, row: int) -> str:
+        return next(iter(self.captions_at(row)), "")
 
     def _hits(self, scores: np.ndarray, rows: np.ndarray, captions: Sequence[str]) -> list[Hit]:
         """Answers, best first, with the image and the caption of each."""
@@ -143,6 +167,14 @@ class Index:
         if self.pixels is None:
             return None
         return read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
+
+
+def require_sentence(text: str) -> None:
+    """Refuse a sentence that cannot be looked for; VseppError if it is empty or longer than `LONGEST_TEXT`."""
+    if not text.strip():
+        raise VseppError("expected a sentence to look for, got an empty text")
+    if len(text) > LONGEST_TEXT:
+        raise VseppError(f"the sentence has {len(text):,} characters; expected at most {LONGEST_TEXT:,}")
 
 
 def _best(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -185,15 +217,16 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if corpus is None:
+        again = command_of(folder) or "make it again, or get it"
         raise VseppError(
-            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora; make it again, or get it"
+            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
     tested = TestSet.read(evaluated / "embeddings.npz")
     assert isinstance(tested.scores, EmbeddingScores)
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
-    store = _store_of(model.run, folder, corpus)
+    store = _store_of(model.run, folder, manifest)
     return Index(
         model,
         folder,
@@ -271,11 +304,16 @@ def captions_of(file: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _store_of(run: RunSpec, folder: Path, corpus: Path) -> Path | None:
-    """Image store of a corpus, resized as the run's test images; `None` where it is not kept."""
-    wanted = artefact_digest(corpus / "images.parquet"), value_digest(to_dict(run.eval_store))
-    for place in beside(folder, "stores/*"):
-        manifest = manifest_if_intact(place)
-        if manifest and (manifest["inputs"].get("corpus"), manifest["spec_digest"]) == wanted:
-            return place
-    return None
+def _store_of(run: RunSpec, folder: Path, evaluated: Mapping[str, Any]) -> Path | None:
+    """The image store that an evaluation, of this manifest, was made from; `None` where it is not kept.
+
+    Not the store of an equal corpus: two sets of pictures may have the same names and captions.
+    """
+    resizing = value_digest(to_dict(run.eval_store))
+    wanted = {
+        made["digest"]
+        for made in ancestors_of(evaluated)
+        if made["step"] == "store" and made["spec_digest"] == resizing
+    }
+    stores = (place for place in beside(folder, "stores/*") if manifest_if_intact(place))
+    return next((place for place in stores if artefact_digest(place) in wanted), None)

@@ -7,20 +7,32 @@ from __future__ import annotations
 
 import base64
 import errno
+import ipaddress
+import logging
 import re
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
 import waitress
 from flask import Flask, Response, render_template, request
 from jinja2 import StrictUndefined
-from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge, SecurityError
+from werkzeug.exceptions import (
+    BadRequest,
+    Forbidden,
+    HTTPException,
+    NotFound,
+    RequestEntityTooLarge,
+    SecurityError,
+)
 
 from vsepp.apps.query import LONGEST_TEXT, Index
 from vsepp.base.errors import VseppError
-from vsepp.data.pictures import FORMATS, read_picture, small_jpeg
+from vsepp.base.machine import return_freed_memory
+from vsepp.data.pictures import FORMATS, read_picture, resized, small_jpeg
 from vsepp.report import TEMPLATES
 
 MEGABYTE = 1 << 20
@@ -30,8 +42,10 @@ LARGEST_READ = 10 * LARGEST_UPLOAD
 """Bytes of a request above which the connection is closed."""
 MOST_PIXELS = 50_000_000
 """Pixels of a picture that is sent; its header is compared before any of them is decoded."""
-_SIDE, _QUALITY = 256, 92
-"""Longest side, in pixels, and quality of pictures on the page."""
+_SIDE, _LARGE, _QUALITY = 256, 1600, 92
+"""Longest side of small and of large pictures on the page, in pixels, and their quality."""
+EVERYWHERE = "0.0.0.0"
+"""The address of a server that listens on all addresses of this machine."""
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
 _TOO_LARGE = f"The upload is too large. Give one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
@@ -53,6 +67,8 @@ class _Site:
         self.indexes, self.answers = indexes, answers
         # A model switches its own modes while it embeds.
         self.model_lock = Lock()
+        # Decoded pictures are large: one at a time.
+        self.upload_lock = Lock()
 
     def text(self) -> str:
         """The page, with the images nearest to a sentence where one is given."""
@@ -69,21 +85,47 @@ class _Site:
         upload = request.files.get("image")
         if upload is None or not upload.filename:
             raise BadRequest("No picture was chosen.")
-        picture = read_picture(upload.read(), upload.filename, upright=True, largest=MOST_PIXELS).rgb
+        with self.upload_lock:
+            picture = read_picture(upload.read(), upload.filename, upright=True, largest=MOST_PIXELS).rgb
+            stores = [index.model.run.eval_store for index in self.indexes]
+            shrunk = [resized(picture, store, upload.filename) for store in stores]
+            shown = small_jpeg(picture, _SIDE, _QUALITY)
+            del picture
+            return_freed_memory()
         with self.model_lock:
-            answers = [index.captions_for(picture, self.answers) for index in self.indexes]
-        address = f"data:image/jpeg;base64,{base64.b64encode(small_jpeg(picture, _SIDE, _QUALITY)).decode()}"
+            answers = [
+                index.captions_for(pixels, self.answers)
+                for index, pixels in zip(self.indexes, shrunk, strict=True)
+            ]
+        address = f"data:image/jpeg;base64,{base64.b64encode(shown).decode()}"
         return self._page(asked=address, name=upload.filename, answers=answers)
 
-    def thumbnail(self, number: int, row: int) -> Response:
-        """An image of an index."""
+    def like(self, number: int, row: int) -> str:
+        """The page with an image of an index, large, and the images nearest to it."""
+        self._require(number, row)
+        image_id, name = self.indexes[number].image_ids[row], self.indexes[number].file_names[row]
+        rows = [index.row_of(image_id) for index in self.indexes]
+        answers = [
+            [] if there is None else index.images_like(there, self.answers)
+            for index, there in zip(self.indexes, rows, strict=True)
+        ]
+        captions = self.indexes[number].captions_at(row)
+        large = f"/image/{number}/{row}?large" if self.indexes[number].pixels is not None else ""
+        return self._page(large=large, name=name, own=captions, answers=answers)
+
+    def image(self, number: int, row: int) -> Response:
+        """An image of an index, small or, with `?large`, large."""
+        self._require(number, row)
+        with self.upload_lock:
+            picture = self.indexes[number].picture(row)
+            if picture is None:
+                raise NotFound
+            jpeg = small_jpeg(picture, _LARGE if "large" in request.args else _SIDE, _QUALITY)
+        return Response(jpeg, mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
+
+    def _require(self, number: int, row: int) -> None:
         if number >= len(self.indexes) or row >= len(self.indexes[number].image_ids):
             raise NotFound
-        picture = self.indexes[number].picture(row)
-        if picture is None:
-            raise NotFound
-        jpeg = small_jpeg(picture, _SIDE, _QUALITY)
-        return Response(jpeg, mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
 
     def refused(self, error: VseppError | HTTPException) -> tuple[str | Response, int]:
         """The page with what was wrong with a request."""
@@ -97,11 +139,18 @@ class _Site:
         return self._page(text=text, error=reason), error.code or 500
 
     def _page(self, **values: Any) -> str:
-        empty = {"text": "", "asked": None, "name": "", "answers": None, "unknown": None, "error": None}
+        empty: dict[str, Any] = {"text": "", "asked": None, "large": "", "name": "", "own": ()}
+        empty |= {"answers": None, "unknown": None, "error": None}
+        first = [index.first_images(self.answers) for index in self.indexes]
         limits = {"longest": LONGEST_TEXT, "largest": LARGEST_UPLOAD, "megabytes": LARGEST_UPLOAD // MEGABYTE}
         accepted = ",".join(f"image/{name.lower()}" for name in FORMATS)
         return render_template(
-            "serve_page.html.j2", indexes=self.indexes, accepted=accepted, **limits, **{**empty, **values}
+            "serve_page.html.j2",
+            indexes=self.indexes,
+            first=first,
+            accepted=accepted,
+            **limits,
+            **{**empty, **values},
         )
 
 
@@ -113,15 +162,14 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
     indexes
         What is asked, side by side.
     hosts
-        Names that a browser may call this server by; any other is refused, so that no foreign site can have its own name
-        point here and read the answers.
+        Names that a browser may call this server by, besides addresses; any other is refused, so that no foreign site can have
+        its own name point here and read the answers. An address is nobody's name.
     answers
         Images or captions shown of each.
     """
     site = _Site(indexes, answers)
     app = Flask("vsepp", template_folder=str(TEMPLATES), static_folder=None)
     app.config.update(
-        TRUSTED_HOSTS=list(hosts),
         MAX_CONTENT_LENGTH=LARGEST_UPLOAD + MEGABYTE,  # the picture, and what is around it in a form
         MAX_FORM_PARTS=4,
         PROPAGATE_EXCEPTIONS=False,
@@ -134,11 +182,25 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
     }
     app.add_url_rule("/", "text", site.text)
     app.add_url_rule("/", "picture", site.picture, methods=["POST"])
-    app.add_url_rule("/image/<int:number>/<int:row>", "thumbnail", site.thumbnail)
+    app.add_url_rule("/image/<int:number>/<int:row>", "image", site.image)
+    app.add_url_rule("/like/<int:number>/<int:row>", "like", site.like)
     for name, kind in (("page.css", "text/css"), ("page.js", "text/javascript")):
         app.add_url_rule(f"/{name}", name, lambda name=name, kind=kind: _file(name, kind))
     app.register_error_handler(VseppError, site.refused)
     app.register_error_handler(HTTPException, site.refused)
+
+    @app.before_request
+    def own_page_alone() -> None:
+        host = request.host.lower()
+        name = host.rpartition(":")[0] if re.search(r":\d*$", host) else host
+        if name not in hosts and not _is_address(name):
+            raise SecurityError
+        if request.method == "POST":
+            origin = request.headers.get("Origin")
+            site = request.headers.get("Sec-Fetch-Site", "none")
+            foreign = origin is not None and urlsplit(origin).netloc.lower() != host
+            if foreign or site not in ("same-origin", "none"):
+                raise Forbidden("Pictures are taken from this page alone.")
 
     @app.after_request
     def secured(response: Response) -> Response:
@@ -153,10 +215,28 @@ def _file(name: str, kind: str) -> Response:
     return Response(render_template(f"serve_{name}.j2"), mimetype=kind)
 
 
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
 def trusted_hosts(host: str) -> list[str]:
-    """Names that a browser may use for a server that listens on `host`."""
-    names = [socket.gethostname(), socket.getfqdn()] if host == "0.0.0.0" else [host]
-    return ["localhost", "127.0.0.1", *map(str.lower, names)]
+    """Names that a browser may use, besides addresses, for a server that listens on `host`."""
+    names = [socket.gethostname(), socket.getfqdn()] if host == EVERYWHERE else [host]
+    return ["localhost", *map(str.lower, names)]
+
+
+def _address_of(host: str) -> str:
+    """A name or an address by which a browser reaches a server that listens on `host`."""
+    if host != EVERYWHERE:
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
+        asked.connect(("192.0.2.1", 9))  # sends nothing: the system says from which address it would
+        return str(asked.getsockname()[0])
+    return "127.0.0.1"
 
 
 def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, answers: int = 12) -> None:
@@ -180,6 +260,7 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
         raise VseppError(f"{host!r}: expected a host name or an IPv4 address to listen on")
     if not 0 <= port < 1 << 16:
         raise VseppError(f"port {port}: expected a number from 0 to 65535")
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # waiting requests are no trouble
     try:
         server = waitress.create_server(
             create_app(indexes, trusted_hosts(host), answers),
@@ -198,5 +279,8 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
         used = getattr(error, "errno", None) == errno.EADDRINUSE
         reason = "the port is in use; stop what uses it, or name another port" if used else str(error)
         raise VseppError(f"{host}:{port}: cannot listen there: {reason}") from error
-    print(f"http://{host}:{server.effective_port}/ is open for questions. Ctrl-C stops it.", flush=True)
+    print(
+        f"http://{_address_of(host)}:{server.effective_port}/ is open for questions. Ctrl-C stops it.",
+        flush=True,
+    )
     server.run()

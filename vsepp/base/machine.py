@@ -6,7 +6,7 @@ import atexit
 import ctypes
 import logging
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
@@ -99,6 +99,12 @@ def _keep_freed_memory() -> None:
         return
     mallopt(m_mmap_threshold, 1 << 30)
     mallopt(m_trim_threshold, (1 << 31) - 1)  # the largest that a C int holds
+
+
+def return_freed_memory() -> None:
+    """Give freed memory back to the system: for a process that waits long after large work."""
+    with suppress(OSError, AttributeError):  # another libc
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str | None]:

@@ -125,6 +125,8 @@ class CorpusKeys:
     photographs_sha256: tuple[Sha256, ...] = ()
     """Known digests of all photographs together, as in the image cache's manifest, because no archive's checksum covers a folder.
     A different digest gives a warning."""
+    content: str = ""
+    """Names pictures and captions where several sets of them have one entry, as the trials of `vsepp try` have."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

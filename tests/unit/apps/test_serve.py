@@ -102,9 +102,55 @@ def test_scripts_run_only_from_the_page_itself():
     assert client().get("/page.css").mimetype == "text/css"
 
 
-def test_the_hosts_are_this_machine_and_the_one_that_was_given():
-    assert trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "127.0.0.1"]
-    assert trusted_hosts("Box.example")[2:] == ["box.example"]
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1", 200),
+        ("192.0.2.7:80", 200),
+        ("0.0.0.0:8000", 200),
+        ("evil.example", 400),
+    ]
+    + [("127.0.0.1.evil.example:80", 400), ("localhost.evil.example", 400), ("", 400)],
+)
+def test_a_browser_may_call_the_server_by_an_address_or_a_known_name(host, status):
+    assert client().get("/", headers={"Host": host}).status_code == status
+
+
+def test_the_names_are_this_machine_and_the_one_that_was_given():
+    assert trusted_hosts("Box.example") == ["localhost", "box.example"]
+    assert socket.gethostname().lower() in trusted_hosts("0.0.0.0")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Origin": "http://localhost:8001"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_pictures_are_taken_from_the_page_itself_alone(headers, status):
+    data = {"image": (io.BytesIO(encoded(PICTURE, "PNG")), "a.png")}
+    assert client().post("/", data=data, headers=headers).status_code == status
+
+
+def test_the_start_page_shows_images_and_the_field_has_the_focus():
+    page = client().get("/").text
+    assert 'href="/like/0/6"' in page and " autofocus " in page
+    assert " autofocus " not in client().get("/?text=a+dog").text
+
+
+def test_an_image_opens_large_with_images_like_it():
+    page = client().get("/like/0/2").text
+    assert 'src="/image/0/2?large"' in page and "More like this" in page
+    assert 'href="/like/0/2"' not in page and "caption 3" in page
+    assert client().get("/image/0/2?large").status_code == 200
+    assert client().get("/like/0/7").status_code == client().get("/like/1/0").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -50,10 +52,30 @@ def try_pictures(given: argparse.Namespace) -> None:
     command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
     command += ["--", *map(str, report.targets)]
     started = time.time()
-    if subprocess.run(command, check=False).returncode:
+    if _run(command):
         raise VseppError(
             f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}"
         )
     headline = report.folder / "headline.txt"
     if headline.stat().st_mtime < started:  # all of it was there, so the workflow had nothing to say
         print(f"\n{headline.read_text(encoding='utf-8')}", end="")
+
+
+def _run(command: list[str]) -> int:
+    """Run Snakemake, and pass Ctrl-C on once: it ends its jobs and unlocks the folder. A second one kills it.
+
+    It has a process group of its own, so that nothing but this process sends signals to it.
+    """
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, process_group=0) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                unlock = [*command[: command.index("--")], "--unlock"]
+                subprocess.run(unlock, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+            raise
