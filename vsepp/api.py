@@ -63,7 +63,7 @@ INSTALLED_ENCODER = "installed_encoder"
 """Entry of `LAYOUT_FILE`: SHA-256 of the encoder's weights, where a package has them instead of the folder."""
 WEIGHTS = "model.safetensors"
 # Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
-_AT_ONCE = 4 * BATCH
+AT_ONCE = 4 * BATCH
 
 
 class _Embeddings(np.ndarray):
@@ -150,12 +150,12 @@ class Model:
                 f"run {self.run.id} was trained on published features, whose encoder is not available; embed such "
                 "features with embed_features"
             )
-        parts = range(0, len(pictures), _AT_ONCE)
+        parts = range(0, len(pictures), AT_ONCE)
         shown: Iterable[int] = parts
         if len(parts) > 1:
-            shown = track(parts, len(pictures), "embedding", "image", each=_AT_ONCE)
+            shown = track(parts, len(pictures), "embedding", "image", each=AT_ONCE)
         # A part is a whole number of batches, so the maps into the joint space see whole batches.
-        embedded = [self._embed_pictures(pictures[start : start + _AT_ONCE], start) for start in shown]
+        embedded = [self._embed_pictures(pictures[start : start + AT_ONCE], start) for start in shown]
         return np.concatenate(embedded).view(ImageEmbeddings)
 
     def _embed_pictures(self, pictures: Sequence[Picture], first: int) -> np.ndarray:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import logging
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -238,7 +237,7 @@ def command_of(model: Path) -> str:
     """The command that makes a trial again, for the folder of its model; empty where the model is of no trial."""
     above = model.absolute().parents
     link = above[3] / "inputs" / above[2].name / "own-pictures" if len(above) > 3 else model
-    return f"{as_started()}vsepp try {quote(os.readlink(link))}" if link.is_symlink() else ""
+    return f"{as_started()}vsepp try {quote(str(link.readlink()))}" if link.is_symlink() else ""
 
 
 def _slug(folder: Path) -> str:

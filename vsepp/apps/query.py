@@ -7,23 +7,33 @@ index.captions_for("a.jpg", k=5)
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from vsepp.api import LAYOUT_FILE, Model, load
+from vsepp.api import AT_ONCE, LAYOUT_FILE, Model, load
+from vsepp.apps.kept_vectors import KeptVectors
 from vsepp.apps.own_pictures import command_of
 from vsepp.base.errors import VseppError
-from vsepp.base.files import text_of, value_digest
-from vsepp.base.manifest import ancestors_of, artefact_digest, manifest_if_intact, read_manifest, require_intact
+from vsepp.base.files import require_folder, shown, text_of, value_digest
+from vsepp.base.manifest import (
+    ancestors_of,
+    artefact_digest,
+    manifest_if_intact,
+    read_manifest,
+    require_intact,
+)
+from vsepp.base.progress import track_amount
 from vsepp.base.publish import beside, beside_with, evaluation_of
 from vsepp.base.spec import RunSpec, to_dict
-from vsepp.data.pictures import Picture, pictures_in, read_picture
+from vsepp.data.pictures import Picture, pictures_in, read_picture, readable, resized
 from vsepp.data.raw import Container
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
@@ -132,7 +142,7 @@ class Index:
 
     def captions_at(self, row: int) -> list[str]:
         """The captions of an image of the index."""
-        return [self.captions[number] for number in np.flatnonzero(self.caption_to_image == row)]
+        return [self.captions[number] for number in np.flatnonzero(self.caption_to_image == row).tolist()]
 
     def row_of(self, image_id: str) -> int | None:
         """Row of an image; `None` where it is not in this index."""
@@ -248,6 +258,7 @@ def index_pictures(
     captions: str | os.PathLike[str] | None = None,
     *,
     device: str = "cpu",
+    keep: bool = False,
 ) -> Index:
     """Load a model and embed pictures, to be found by sentences, and captions, to be found by a picture.
 
@@ -256,41 +267,75 @@ def index_pictures(
     model
         As for `vsepp.load`.
     pictures
-        Folder of .jpg, .jpeg and .png files, also below it.
+        Folder of pictures, also below it. A picture that cannot be read is left out and named in the log, as by `readable`.
     captions
         Text file with a caption a line.
     device
         As for `vsepp.load`.
+    keep
+        Whether embeddings of pictures are kept in the user's cache, and taken from there.
 
     Raises
     ------
     VseppError
-        As `vsepp.load`, `Model.embed_images` and `Model.embed_captions`; if there are neither pictures nor captions.
+        As `vsepp.load`, `readable` and `Model.embed_captions`; if there are neither pictures nor captions, or the model was trained
+        on published features.
     """
-    files = [] if pictures is None else pictures_of(Path(pictures))
+    container = (
+        None if pictures is None else Container(require_folder(Path(pictures), "a folder of pictures"))
+    )
+    names = [] if container is None else pictures_in(container)
     texts = [] if captions is None else captions_of(Path(captions))
     loaded = load(model, device=device)
-    nothing = np.empty((0, loaded.dim), np.float32)
-    names = [path.relative_to(Path(pictures or "")).as_posix() for path in files]
+    embeddings = np.empty((0, loaded.dim), np.float32)
+    if container is not None:
+        kept = KeptVectors(model_folder(model), loaded.dim) if keep else None
+        names, embeddings = _embedded(loaded, container, names, kept)
+    shown_names = [shown(name) for name in names]
     sources = ", ".join(str(source) for source in (pictures, captions) if source is not None)
     return Index(
         loaded,
         model_folder(model),
         sources,
-        loaded.embed_images(files) if files else nothing,
-        names,
-        names,
-        loaded.embed_captions(texts) if texts else nothing,
+        embeddings,
+        shown_names,
+        shown_names,
+        loaded.embed_captions(texts) if texts else np.empty((0, loaded.dim), np.float32),
         texts,
         np.full(len(texts), -1),
-        files,
-        np.arange(len(files)),
+        [Path(pictures or "", name) for name in names],
+        np.arange(len(names)),
     )
 
 
-def pictures_of(folder: Path) -> list[Path]:
-    """Files of the pictures in a folder and below it, sorted; VseppError if there are none."""
-    return [folder / name for name in pictures_in(Container(folder, "a folder with pictures"))]
+def _embedded(
+    model: Model, container: Container, names: Sequence[str], kept: KeptVectors | None
+) -> tuple[list[str], np.ndarray]:
+    """Names of the pictures that can be read, and their embeddings, `(n, d)`."""
+    known = {} if kept is None else kept.known
+    store = model.run.eval_store
+
+    def stored(name: str) -> tuple[str, np.ndarray | None]:
+        data, where = container.read(name), container.where(name)
+        digest = hashlib.sha256(data).hexdigest()
+        if digest in known:
+            return digest, None
+        return digest, resized(read_picture(data, where, upright=True).rgb, store, where)
+
+    digests: dict[str, str] = {}  # of the pictures, by name
+    embeddings: dict[str, np.ndarray] = {}  # of the pictures that are not known, by digest
+    pictures = readable(names, stored, "pictures")
+    with track_amount(len(names), "embedding", "image") as advance:
+        while part := list(islice(pictures, AT_ONCE)):
+            digests |= {name: digest for name, (digest, _) in part}
+            pixels = {digest: pixels for _, (digest, pixels) in part if pixels is not None}
+            if pixels:
+                embeddings |= zip(pixels, np.asarray(model.embed_images(pixels.values())), strict=True)
+            advance(len(part))
+    if kept is not None:
+        kept.add(embeddings)
+    all_embeddings = {**known, **embeddings}
+    return list(digests), np.stack([all_embeddings[digest] for digest in digests.values()])
 
 
 def captions_of(file: Path) -> list[str]:

@@ -173,6 +173,16 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     return status
 
 
+def require_folder(path: Path, expected: str) -> Path:
+    """A folder that is there; VseppError with what it is instead, and what is expected."""
+    if not is_there(path):
+        raise VseppError(f"{shown(str(path))}: no such folder; expected {expected}")
+    if not path.is_dir():
+        kind = kind_of(_head(path) or b"?")
+        raise VseppError(f"{shown(str(path))}: is {kind or 'a file'}, not a folder; expected {expected}")
+    return path
+
+
 def bytes_of(path: Path, expected: str, largest: int = LARGEST_TEXT) -> bytes:
     """The bytes of a file that is read whole.
 

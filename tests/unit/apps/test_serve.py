@@ -110,8 +110,10 @@ def test_scripts_run_only_from_the_page_itself():
         ("192.0.2.7:80", 200),
         ("0.0.0.0:8000", 200),
         ("evil.example", 400),
-    ]
-    + [("127.0.0.1.evil.example:80", 400), ("localhost.evil.example", 400), ("", 400)],
+        ("127.0.0.1.evil.example:80", 400),
+        ("localhost.evil.example", 400),
+        ("", 400),
+    ],
 )
 def test_a_browser_may_call_the_server_by_an_address_or_a_known_name(host, status):
     assert client().get("/", headers={"Host": host}).status_code == status

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.apps.cli.common import a_path, add_params, add_step
 from vsepp.base.errors import VseppError
+from vsepp.base.files import require_file, require_folder
 from vsepp.base.progress import table
 from vsepp.shipped import model_folder
 
@@ -84,6 +85,11 @@ def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
         metavar="FILE",
         help="captions to search for a picture: a text file with one caption per line",
     )
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="embed all pictures anew, and keep nothing in the user's cache",
+    )
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 
 
@@ -93,10 +99,10 @@ def _require_there(given: argparse.Namespace, *models: str) -> None:
         raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
     for model in models:
         model_folder(model)
-    if given.pictures is not None and not given.pictures.is_dir():
-        raise VseppError(f"--pictures {given.pictures}: no such folder")
-    if given.captions is not None and not given.captions.is_file():
-        raise VseppError(f"--captions {given.captions}: no such file; expected a text file, a caption a line")
+    if given.pictures is not None:
+        require_folder(given.pictures, "a folder of pictures (one picture: --image)")
+    if given.captions is not None:
+        require_file(given.captions, "a text file with a caption a line")
 
 
 def _opened(given: argparse.Namespace, model: str) -> Index:
@@ -105,14 +111,20 @@ def _opened(given: argparse.Namespace, model: str) -> Index:
 
     if given.pictures is None and given.captions is None:
         return open_index(model, device=given.device)
-    return index_pictures(model, given.pictures, given.captions, device=given.device)
+    return index_pictures(model, given.pictures, given.captions, device=given.device, keep=not given.no_cache)
 
 
 def query(given: argparse.Namespace) -> None:
     """Answer one question."""
     _require_there(given, given.model)
-    if given.image is not None and not given.image.is_file():
-        raise VseppError(f"--image {given.image}: no such file; expected a picture")
+    if given.image is not None:
+        from vsepp.data.pictures import read_picture
+
+        read_picture(given.image, str(given.image), upright=True)
+    else:
+        from vsepp.apps.query import require_sentence
+
+        require_sentence(given.text)
     index = _opened(given, given.model)
     if given.text is not None:
         hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
