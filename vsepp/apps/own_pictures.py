@@ -18,6 +18,7 @@ from vsepp.base.files import csv_text, utf8, write_text
 from vsepp.data.pictures import pictures_in, read_picture, readable
 from vsepp.data.raw import Container
 from vsepp.data.readers import captions_csv
+from vsepp.pipeline.reports import SETTINGS_FILE
 
 log = logging.getLogger("vsepp")
 
@@ -61,7 +62,7 @@ class Trial:
     @property
     def file(self) -> Path:
         """The settings as a file."""
-        return self.inputs / "settings.json"
+        return self.inputs / SETTINGS_FILE
 
 
 def prepare(folder: Path, captions: Path | None = None) -> Trial:

@@ -14,6 +14,9 @@ from vsepp.report import text
 from vsepp.report.entries import OF_A_ROW, ContextSpec, Feed, ReportSpec, TrainedSpec
 from vsepp.report.figures import FigureOfRuns
 
+SETTINGS_FILE = "settings.json"
+"""Name of a file with all settings, in the folder `archives` that they name."""
+
 if TYPE_CHECKING:
     from vsepp.pipeline.papers import Paper
     from vsepp.pipeline.plan import Plan
@@ -92,7 +95,9 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
     if left_out:
         counts = text.listing(f"{number} of {data[role]}" for role, number in left_out.items())
         summary += f" Images left out: {counts}."
-    if parameters.changed:
+    file = Path(parameters.settings.archives or ".") / SETTINGS_FILE
+    settings_file = str(file) if not file.is_absolute() and file.is_file() else ""
+    if parameters.changed and not settings_file:
         summary += f" Overridden: {json.dumps(parameters.changed)}."
     return ContextSpec(
         paper=paper.tables.paper,
@@ -108,6 +113,7 @@ def _context(plan: Plan, paper: Paper, models: list[str]) -> ContextSpec:
         paper_titles=dict(paper.tables.titles),
         default_encoder=paper.tables.default_encoder,
         settings=_settings(plan),
+        settings_file=settings_file,
         serif=parameters.settings.serif,
     )
 

@@ -209,6 +209,8 @@ class ContextSpec:
     """Role of the encoder that a row's label does not name."""
     settings: str = ""
     """What `--config` needs besides the preset to make these runs."""
+    settings_file: str = ""
+    """File that has all of these settings, as `vsepp try` writes one; empty where there is none."""
     serif: bool = False
     """Whether figures are set in the paper's serif type."""
 

@@ -413,7 +413,9 @@ def by_other_code(model: Model, other_code: Mapping[str, MadeBy]) -> list[MadeBy
 
 
 def config_of(context: ContextSpec) -> str:
-    """The option `--config` that chooses a report's plan."""
+    """The option that chooses a report's plan: `--config`, or `--configfile` where a file has all settings."""
+    if context.settings_file:
+        return f"--configfile {quote(context.settings_file)}"
     return f"--config {f'preset={context.preset} {context.settings}'.strip()}"
 
 

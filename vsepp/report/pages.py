@@ -14,11 +14,14 @@ from statistics import mean
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
+from vsepp.evaluation.intervals import image_intervals
+from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import TEMPLATES, cells, run_page, text
 from vsepp.report.cells import ledgers
 from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
@@ -126,7 +129,9 @@ def write_report(
     if not tables and len(models) == 1:  # there is no more to see than this model
         (model,) = models
         first_page = place / "runs" / f"{model}.html"
-    said = headline(tables, verdicts, models, scores, context, first_page)
+        said = of_one_model(models[model], first_page)
+    else:
+        said = headline(tables, verdicts, models, scores, context, first_page)
     write_text(folder / "headline.txt", said + "\n")
     return said
 
@@ -280,6 +285,21 @@ def headline(
         lines += ["", context.data_note]
     lines += ["", *([scores] if scores else []), f"open    {page}"]
     if run := _to_search(models):
+        lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
+    return "\n".join(lines)
+
+
+def of_one_model(seeds: Sequence[Model], page: Path) -> str:
+    """What the workflow prints when it has finished a report of one model: its recalls, the page to open, what to do next."""
+    counting = sound(seeds)
+    protocol = next(iter(counting[0].metrics))
+    values = np.array([[model.values(protocol, metric) for model in counting] for metric in COMPARED])
+    lines = [f"{text.plural(values.shape[2], 'test image')}, in per cent, with 95 % intervals over them"]
+    for metric, of_images, ends in zip(COMPARED, values, image_intervals(values.mean(axis=1)), strict=True):
+        lines.append(f"  {text.metrics(metric):<26} {of_images.mean():5.1f}  {text.levels(ends)}")
+    lines += [f"  {line}" for line in troubles({seeds[0].name: seeds})]
+    lines += ["", f"open    {page}"]
+    if run := _to_search({seeds[0].name: seeds}):
         lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
     return "\n".join(lines)
 

@@ -72,7 +72,7 @@ def run_page(
         "title": context.title if alone else name,
         "trouble": _trouble(models),
         "rows": f"{text.named('Row', rows)} of the tables." if rows else "",
-        "recalls": [_recalls(counting, protocol) for protocol in first.metrics],
+        "recalls": [_recalls(counting, protocol, alone) for protocol in first.metrics],
         "plots": plots,
         "queries": _queries(shown),
         "examples": _EXAMPLES,
@@ -109,8 +109,8 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 # --- Tables ------------------------------------------------------------------------------------------------------
 
 
-def _recalls(models: Sequence[Model], protocol: str) -> dict[str, Any]:
-    """Recalls of sound seeds, with intervals over the images, and of each seed."""
+def _recalls(models: Sequence[Model], protocol: str, alone: bool) -> dict[str, Any]:
+    """Recalls of sound seeds, with intervals over the images, and of each seed; as `run_page`."""
     several = len(models) > 1
     heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
     heads += [head(text.seeds([model.seed]), "n") for model in models if several]
@@ -131,7 +131,10 @@ def _recalls(models: Sequence[Model], protocol: str) -> dict[str, Any]:
     if again := text.reranked(models[0].tested(protocol)):
         caption += f" Ranks are {again}: the best by the embeddings, scored again by the matcher; the rest is tied below."
     kind = "truth" if "truth" in models[0].tested(protocol) else "protocol"
-    return {"name": f"Recalls, {kind} {protocol}", "caption": caption, "heads": heads, "rows": rows}
+    name = f"Recalls, {kind} {protocol}"
+    if alone:
+        name = f"Recalls, {text.plural(values.shape[2], 'test image')}"
+    return {"name": name, "caption": caption, "heads": heads, "rows": rows}
 
 
 def _chance(model: Model, protocol: str) -> str:
