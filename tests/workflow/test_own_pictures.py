@@ -1,17 +1,23 @@
 """A model of one's own pictures in one command, as docs/own-pictures.md says: on drawn squares, and on real photographs."""
 
 import csv
+import os
 import random
 import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import flickr8k
 import numpy as np
 import pytest
 from dag import copy_of_the_project
-from PIL import Image
+from PIL import Image, ImageOps
 
+from vsepp.apps.query import open_index
 from vsepp.evaluation.intervals import image_interval
 from vsepp.evaluation.metrics import per_image
 from vsepp.evaluation.ranks import kept_ranks
@@ -79,7 +85,9 @@ def test_one_command_trains_and_the_second_call_has_nothing_to_do(tmp_path):
     assert "60 pictures, 120 captions: 40 pictures to train on, 10 to validate, 10 to test" in output
     text = (project.folder / page).read_text()
     assert "Your model on your pictures" in text
-    assert f"archives={model.parents[2].parent}/inputs/" in text  # the page's command finds the pictures
+    (settings,) = re.findall(r"--configfile (\S+)", text)  # the page's command finds the pictures
+    assert (project.folder / settings).is_file() and "Recalls, 10 test images" in text
+    assert re.search(r"rsum +\d+\.\d +\[\d+\.\d, \d+\.\d\]", output)
     assert f"vsepp serve {model}" in text
     assert text.count('class="query"') == 12
     assert project.said("git", "status", "--porcelain") == ""
@@ -89,6 +97,40 @@ def test_one_command_trains_and_the_second_call_has_nothing_to_do(tmp_path):
         "vsepp", "query", model, "--text", "a red square on sand", "--pictures", mine / "pictures", "-k", "3"
     )
     assert len(re.findall(r"\d+\.png", answers)) >= 3
+    # Another trial, of the same names and captions, is whole for itself: the first one shows its own pictures.
+    other = tmp_path / "other"
+    shutil.copytree(mine, other)
+    for file in (other / "pictures").glob("*.png"):
+        ImageOps.invert(Image.open(file)).save(file)
+    output, _, second, _ = tried(project, other)
+    assert "unfinished" not in output and second != model
+    for folder, pictures in ((model, mine), (second, other)):
+        index = open_index(project.folder / folder)
+        with Image.open(pictures / "pictures" / index.file_names[0]) as image:
+            expected = np.asarray(image.convert("RGB").resize((256, 256), Image.Resampling.BILINEAR))
+        assert np.array_equal(np.asarray(index.picture(0)), expected)
+
+
+def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path):
+    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
+    draw_squares(mine)
+    log, command = tmp_path / "log", ["try", mine / "pictures", "--captions", mine / "captions.csv"]
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(
+            [sys.executable, "-m", "vsepp.apps.cli", *map(str, command)],
+            cwd=project.folder,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+        ) as process,
+    ):
+        while "Features" not in log.read_text() and process.poll() is None:
+            time.sleep(0.1)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all of its group
+        assert process.wait(60) != 0, log.read_text()
+    assert not list((project.folder / ".snakemake" / "locks").glob("*"))
+    tried(project, mine)
 
 
 def test_three_hundred_photographs_give_a_model_above_chance(tmp_path):

@@ -215,12 +215,12 @@ def test_a_killed_build_goes_on_and_gives_the_pixels_of_an_undisturbed_one(tmp_p
 
 def test_a_store_that_cannot_fit_is_refused_before_the_first_byte(tmp_path):
     images, spec = ten(tmp_path)
-    side = 4_000_000
+    many, side = images.loc[images.index.repeat(100_000)], 8192
     with pytest.raises(
         VseppError,
-        match=rf"no space: the image store needs {10 * side * side * 3 / 1e9:,.2f} GB and .* are free",
+        match=rf"no space: the image store needs {len(many) * side * side * 3 / 1e9:,.2f} GB and .* are free",
     ):
-        build(images, spec, tmp_path, store=StoreSpec("squash", side))
+        build(many, spec, tmp_path, store=StoreSpec("squash", side))
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["sizes.npy"]
 
 

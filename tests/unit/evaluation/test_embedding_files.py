@@ -134,7 +134,7 @@ def test_a_file_that_is_no_npz_is_named(tmp_path):
     text.write_text("not an archive", encoding="utf-8")
     cut.write_bytes(whole.read_bytes()[:400])
     for path in (text, cut):
-        with pytest.raises(VseppError, match=r"npz: it is damaged; expected an \.npz of embeddings, scores"):
+        with pytest.raises(VseppError, match=r"npz: .*; expected an \.npz"):
             TestSet.read(path)
 
 

@@ -52,7 +52,7 @@ def test_a_cell_that_no_table_can_hold_is_named(tmp_path, row, said):
 @pytest.mark.parametrize(
     ("lines", "encoding", "said"),
     [
-        ([GOOD], "utf-16", "not UTF-8: line 1, byte 1"),
+        ([GOOD], "utf-16", "is UTF-16 text"),
         (["1,1.1,quoted,1K,43.4,2,,,Größe"], "latin-1", "not UTF-8: line 2"),
         (
             ['1,1.1,quoted,1K,43.4,2,,,"no end'],
