@@ -7,17 +7,21 @@ import json
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from vsepp.base.errors import VseppError, as_started
-from vsepp.base.files import csv_text, utf8, write_text
+from vsepp.base.files import csv_text, shown, write_text
+from vsepp.base.spec import Component, CorpusSpec
+from vsepp.data.caption_files import columns_of, read_beside, read_captions
+from vsepp.data.corpus import usable_images
 from vsepp.data.pictures import pictures_in, read_picture, readable
-from vsepp.data.raw import Container
-from vsepp.data.readers import captions_csv
+from vsepp.data.raw import Container, RawCorpus
+from vsepp.data.readers.captions_csv import images_of
 from vsepp.pipeline.reports import SETTINGS_FILE
 
 log = logging.getLogger("vsepp")
@@ -26,6 +30,9 @@ RUN = "your-model"
 """The run of `params/papers/own/`."""
 SPLITS = ("train", "val", "test")
 FEWEST_PICTURES = 50
+FEWEST_OF_SPLIT = 2
+"""Pictures of a split: recalls of one alone say nothing, and have no interval."""
+_TABLES = (".csv", ".tsv", ".json", ".jsonl")
 EPOCHS = 8
 STEPS_FOR_MH = 1500
 """MH needs some hundred steps to leave chance: where `EPOCHS` have fewer steps than these, SH trains alone."""
@@ -65,7 +72,7 @@ class Trial:
         return self.inputs / SETTINGS_FILE
 
 
-def prepare(folder: Path, captions: Path | None = None) -> Trial:
+def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Trial:
     """Check a folder of pictures and its captions, split them, and write the inputs of a run.
 
     Parameters
@@ -73,8 +80,10 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     folder
         Pictures, also below it: .jpg, .jpeg and .png files.
     captions
-        A CSV with the columns `image` and `caption`, one row a caption, and optionally `split`. Without it each picture has a
-        text file of its name beside it, one caption a line.
+        A table of images and captions, and optionally of their splits, as `read_captions` takes it. Without it each picture has a
+        text file of its name beside it, `.txt` or `.caption`, one caption a line.
+    columns
+        Names of columns that are not known: `image=file,caption=words`.
 
     Raises
     ------
@@ -86,7 +95,7 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
         raise VseppError(f"{folder}: expected a folder of pictures, found none")
     container = Container(folder)
     files = pictures_in(container)
-    captioned = _from_csv(container, captions) if captions else _from_text_files(container, files)
+    captioned = _captioned(container, files, captions, columns)
     _tell_uncaptioned(folder, files, captioned)
     captioned = _decodable(container, captioned)
     if len(captioned) < FEWEST_PICTURES:
@@ -107,51 +116,41 @@ def prepare(folder: Path, captions: Path | None = None) -> Trial:
     return trial
 
 
-def _from_csv(container: Container, file: Path) -> list[CaptionedPicture]:
-    """Captions of a CSV; their pictures must be there."""
-    images, has_splits = captions_csv.load(file)
-    captioned, missing = [], []
-    for image in images:
-        name = container.locate(image.path)
-        if name is None:
-            missing.append(f"{image.path} ({image.listed_in})")
-        else:
-            texts = tuple(caption.text for caption in image.captions)
-            captioned.append(CaptionedPicture(name, texts, image.split if has_splits else ""))
-    if missing:
-        raise VseppError(
-            f"{file}: {len(missing)} of {len(images)} pictures are not in {container.path}, the first is {missing[0]}; correct "
-            "their names, or delete their rows"
+def _captioned(
+    container: Container, files: Iterable[str], captions: Path | None, columns: str
+) -> list[CaptionedPicture]:
+    """Pictures with captions of the table, or of text files beside them, as the step that reads the corpus will find them."""
+    if columns and not captions:
+        raise VseppError("columns are those of a table of captions, but no table is given")
+    if captions:
+        table = read_captions(captions, columns_of(columns))
+    else:
+        table, alone = read_beside(container, files)
+        if alone:
+            log.warning(
+                "%s: text files without a picture of their name: %d, the first is %s",
+                container.path,
+                len(alone),
+                shown(alone[0]),
+            )
+        if not table.rows:
+            tables = [name for name in container.names if name.lower().endswith(_TABLES)] + alone
+            there = f"; perhaps --captions {quote(str(container.path / tables[0]))}" if tables else ""
+            raise VseppError(
+                f"{container.path}: no captions; give a table with the columns image and caption, or a text file of its name "
+                f"beside each picture, with a caption a line{there}"
+            )
+    spec = CorpusSpec(name="own", reader=Component("captions_csv"))
+    raw = RawCorpus(images_of(table), left_out=table.problems)
+    images, members, _ = usable_images(spec, {"images": container.path}, raw)
+    return [
+        CaptionedPicture(
+            member,
+            tuple(caption.text.strip() for caption in image.captions),
+            image.split if table.has_splits else "",
         )
-    return captioned
-
-
-def _from_text_files(container: Container, files: Iterable[str]) -> list[CaptionedPicture]:
-    """Captions of text files beside the pictures, a caption a line."""
-    alone = {name for name in container.names if name.lower().endswith(".txt")}
-    captioned = []
-    for name in files:
-        text_file = str(PurePosixPath(name).with_suffix(".txt"))
-        if text_file not in alone:
-            continue
-        alone.remove(text_file)
-        text = utf8(container.read(text_file), container.where(text_file))
-        lines = tuple(line.strip() for line in text.splitlines() if line.strip())
-        if lines:
-            captioned.append(CaptionedPicture(name, lines))
-    if alone:
-        log.warning(
-            "%s: text files without a picture of their name: %d, the first is %s",
-            container.path,
-            len(alone),
-            min(alone),
-        )
-    if not captioned:
-        raise VseppError(
-            f"{container.path}: no captions; give a CSV with the columns image and caption (--captions captions.csv), or a text file "
-            "of its name beside each picture, with a caption a line"
-        )
-    return captioned
+        for image, member in zip(images, members, strict=True)
+    ]
 
 
 def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[CaptionedPicture]) -> None:
@@ -181,20 +180,50 @@ def _decodable(container: Container, captioned: list[CaptionedPicture]) -> list[
 
 
 def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPicture]:
-    """Pictures with a split: the user's, or a tenth each to validate and to test, drawn by a hash of the names."""
+    """Pictures with a split: the user's, or a tenth each to validate and to test, drawn by a hash of the names.
+
+    Equal files are drawn together: a model must not be tested on what it was trained on.
+    """
+    groups: dict[str, list[CaptionedPicture]] = {}
+    for picture in captioned:
+        groups.setdefault(picture.digest, []).append(picture)
+    copies = [group for group in groups.values() if len(group) > 1]
     if all(picture.split for picture in captioned):
-        missing = [split for split in SPLITS if all(picture.split != split for picture in captioned)]
-        if missing:
+        apart = [group for group in copies if len({picture.split for picture in group}) > 1]
+        if apart:
+            names = " and ".join(shown(f"{picture.name} ({picture.split})") for picture in apart[0][:2])
             raise VseppError(
-                f"{folder}: no picture with captions has the split {' or '.join(missing)}; give each split pictures in the column "
-                "`split`, or leave the column out"
+                f"{folder}: {len(apart)} files lie in several splits under several names, the first is {names}; give copies of one "
+                "file one split"
             )
+        counts = Counter(picture.split for picture in captioned)
+        if small := [split for split in SPLITS if counts[split] < FEWEST_OF_SPLIT]:
+            raise VseppError(
+                f"{folder}: {counts[small[0]]} pictures with captions have the split {small[0]}, expected at least "
+                f"{FEWEST_OF_SPLIT}; give each split pictures in the column `split`, or leave the column out"
+            )
+    _tell_copies(folder, copies)
+    if all(picture.split for picture in captioned):
         return captioned
-    drawn = sorted(captioned, key=lambda picture: hashlib.sha256(picture.name.encode()).digest())
-    tenth = max(len(captioned) // 10, 10)
-    splits = {picture.name: "test" for picture in drawn[:tenth]}
-    splits |= {picture.name: "val" for picture in drawn[tenth : 2 * tenth]}
-    return [replace(picture, split=splits.get(picture.name, "train")) for picture in captioned]
+    firsts = {
+        digest: min(hashlib.sha256(picture.name.encode()).digest() for picture in group)
+        for digest, group in groups.items()
+    }
+    drawn = sorted(groups, key=firsts.__getitem__)
+    tenth = max(len(drawn) // 10, 10)
+    splits = dict.fromkeys(drawn[:tenth], "test") | dict.fromkeys(drawn[tenth : 2 * tenth], "val")
+    return [replace(picture, split=splits.get(picture.digest, "train")) for picture in captioned]
+
+
+def _tell_copies(folder: Path, copies: list[list[CaptionedPicture]]) -> None:
+    if copies:
+        names = " and ".join(shown(picture.name) for picture in copies[0][:2])
+        log.warning(
+            "%s: equal files, which are put into one split: %d, the first are %s",
+            folder,
+            sum(map(len, copies)),
+            names,
+        )
 
 
 def _table(captioned: Iterable[CaptionedPicture]) -> str:

@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,11 +22,19 @@ from vsepp.data.tables import write_tables
 
 log = logging.getLogger("vsepp")
 
+MOST_LEFT_OUT = 0.05
+"""Share of the captions, or of the images, that may be left out because they cannot be used."""
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
-_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_LINE_END = re.compile(r"\r\n|[\r\n]")
 # Control characters except tabs and line ends. In captions they are kept as parts of words.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-_NO_NAME = re.compile(rf"(/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$))|.*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
+_LEADS_OUT = re.compile(r"/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$)", re.DOTALL)
+_NO_NAME = re.compile(rf".*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
+# Han, kana, Thai, Lao, Myanmar and Khmer: written without blanks between words.
+_UNSEPARATED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_LONGEST_WORD = 6
+"""Letters of these scripts in a piece between blanks, on average, above which the pieces are no words."""
 
 
 def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_images: int) -> dict[str, Any]:
@@ -78,19 +87,19 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     VseppError
         On anything wrong in the files, naming file and row; all missing photographs in one message.
     """
+    components.checked("reader", spec.reader)
     raw = components.load("reader", spec.reader.name).read(spec, files)
-    if not raw.images:
+    if not raw.images and not raw.left_out:
         raise VseppError(
             f"corpus {spec.name}: no split lists an image; check {sorted(map(str, files.values()))}"
         )
-    _check_images(spec, raw.images)
-    members = _members(files, raw.images)
     _check_expected(spec, raw)
-    rows, first_images = _first_images(spec, raw.images)
-    images, captions = _tables(spec, [raw.images[row] for row in rows], [members[row] for row in rows])
+    usable, members, problems = usable_images(spec, files, raw)
+    rows, first_images = _first_images(spec, usable)
+    images, captions = _tables(spec, [usable[row] for row in rows], [members[row] for row in rows])
     ignored = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
     ignored["surplus captions"] = sum(
-        len(image.captions) - len(image.captions[: spec.captions_per_image]) for image in raw.images
+        len(image.captions) - len(image.captions[: spec.captions_per_image]) for image in usable
     )
     facts: dict[str, Any] = {
         "images": images["split"].value_counts(sort=False).to_dict(),
@@ -99,6 +108,8 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     }
     if spec.leave_out:
         facts["left_out"] = len(set(spec.leave_out))
+    if problems:
+        facts["unusable"] = len(problems)
     if first_images:
         facts["first_images"] = first_images
     images.attrs["facts"] = facts
@@ -106,16 +117,107 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     return images, captions
 
 
+def usable_images(
+    spec: CorpusSpec, files: Mapping[str, Path], raw: RawCorpus
+) -> tuple[list[CaptionedImage], list[str], list[str]]:
+    """What a corpus is made of: first what cannot be used is left out and named, then the rest is checked.
+
+    Parameters
+    ----------
+    spec
+        The corpus; what its `leave_out` names counts nowhere.
+    files
+        The reader's name of a folder or archive of pictures → its path.
+    raw
+        What the reader found.
+
+    Returns
+    -------
+    images
+        Images with at least one caption; line breaks in captions are blanks.
+    members
+        Path of each inside its container.
+    problems
+        Rows and captions that were left out: where, and why.
+
+    Raises
+    ------
+    VseppError
+        If more than `MOST_LEFT_OUT` would be left out, on images that are listed twice or share a file, that have too few or too
+        many captions, or that their container lacks, and where words are not separated.
+    """
+    if absent := sorted(set(spec.leave_out) - {image.image_id for image in raw.images}):
+        raise VseppError(
+            f"corpus {spec.name}: leave_out names {absent[0]}, which it does not have; give ids of images"
+        )
+    problems = list(raw.left_out)
+    listed = [image for image in raw.images if image.image_id not in spec.leave_out]
+    images = [image for image in (_usable(image, problems) for image in listed) if image is not None]
+    count = sum(max(len(image.captions), 1) for image in listed) + len(raw.left_out)
+    if len(problems) > MOST_LEFT_OUT * count:
+        raise VseppError(
+            f"corpus {spec.name}: {len(problems)} of {count} captions cannot be used, more than {MOST_LEFT_OUT:.0%}: "
+            f"{first_of(problems)}. Correct them, or delete their rows"
+        )
+    for problem in problems[:20]:
+        log.warning("left out: %s", problem)
+    if len(problems) > 20:
+        log.warning("left out: %d captions in all", len(problems))
+    _check_images(spec, images)
+    _check_words(spec, images)
+    return images, _members(files, images), problems
+
+
+def _usable(image: CaptionedImage, problems: list[str]) -> CaptionedImage | None:
+    """An image with its captions that can be used; `None`, and why, where there is none."""
+    if _LEADS_OUT.match(image.path):
+        raise VseppError(
+            f"{image.listed_in}: the path {shortly(image.path)} leads elsewhere; expected one relative to the folder or archive of "
+            "the photographs"
+        )
+    if _NO_NAME.match(image.path):
+        problems.append(f"{image.listed_in}: the path {shortly(image.path)} holds control characters")
+        return None
+    if not image.captions:
+        problems.append(f"{image.listed_in}: {shortly(image.path)} has no caption")
+        return None
+    captions = []
+    for caption in image.captions:
+        text = caption.text
+        if isinstance(text, str) and text.strip() and not _NO_TEXT.search(text):
+            captions.append(
+                caption._replace(text=_LINE_END.sub(" ", text)) if _LINE_END.search(text) else caption
+            )
+        else:
+            empty = isinstance(text, str) and not text.strip()
+            what = "an empty caption" if empty else f"got {shortly(text)}; expected UTF-8 text"
+            problems.append(f"{image.captions_in} {caption.caption_id} ({shortly(image.path)}): {what}")
+    return replace(image, captions=tuple(captions)) if captions else None
+
+
+def _check_words(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
+    """Refuse captions whose words no blanks part: a vocabulary of them would hold sentences."""
+    texts = [caption.text for image in images for caption in image.captions]
+    whole = [text for text in texts if _is_unseparated(text)]
+    if len(whole) > len(texts) / 2:
+        raise VseppError(
+            f"corpus {spec.name}: the words of {len(whole)} of {len(texts)} captions are not separated, the first is "
+            f"{shortly(whole[0])}; put blanks between words first, by a program that finds them in this language"
+        )
+
+
+def _is_unseparated(text: str) -> bool:
+    if text.isascii():
+        return False
+    letters = [len(_UNSEPARATED.findall(piece)) for piece in text.split()]
+    return sum(letters) > _LONGEST_WORD * sum(map(bool, letters))
+
+
 def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
-    """Refuse the first image that leads out of its container, is listed twice, or has no proper captions."""
+    """Refuse the first image that is listed twice or has too few or too many captions."""
     listed: dict[str, CaptionedImage] = {}
     owners: dict[int, CaptionedImage] = {}  # caption id → its image
     for image in images:
-        if _NO_NAME.match(image.path):
-            raise VseppError(
-                f"{image.listed_in}: the path {shortly(image.path)} leads elsewhere or holds control characters; expected one "
-                "relative to the folder or archive of the photographs"
-            )
         first = listed.setdefault(image.image_id, image)
         if first is not image:
             raise VseppError(
@@ -123,25 +225,18 @@ def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
                 f"{first.split}; splits must be disjoint: list each image once"
             )
         _check_count(spec, image)
-        for caption_id, text in image.captions:
-            where = f"{image.captions_in} {caption_id} ({shortly(image.path)})"
+        for caption_id, _ in image.captions:
             if caption_id in owners:
                 raise VseppError(
-                    f"{where}: {image.listed_in} has a caption of the same id as {owners[caption_id].listed_in} "
-                    f"({shortly(owners[caption_id].path)}); each caption must have an id of its own"
+                    f"{image.captions_in} {caption_id} ({shortly(image.path)}): {image.listed_in} has a caption of the same id as "
+                    f"{owners[caption_id].listed_in} ({shortly(owners[caption_id].path)}); each caption must have an id of its own"
                 )
             owners[caption_id] = image
-            if not isinstance(text, str) or _HALF_PAIR.search(text) or "\0" in text:
-                raise VseppError(f"{where}: got {shortly(text)}; expected UTF-8 text")
-            if not text.strip():
-                raise VseppError(f"{where}: an empty caption; write it, or take the image out of the split")
 
 
 def _check_count(spec: CorpusSpec, image: CaptionedImage) -> None:
     where, count = f"{image.listed_in}: {shortly(image.path)}", len(image.captions)
     expected = spec.captions_per_image
-    if not count:
-        raise VseppError(f"{where} has no caption; caption it, or take it out of the split")
     if expected is not None and count < expected:
         raise VseppError(
             f"{where} has {count} captions, expected {expected}; fix the files, or captions_per_image"
@@ -159,9 +254,16 @@ def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> lis
         container = Container(files[role])
         listed = [image for image in images if image.container == role]
         missing = []
+        owners: dict[str, CaptionedImage] = {}
         for image in listed:
             if member := container.locate(image.path):
                 members[image.image_id] = member
+                first = owners.setdefault(member, image)
+                if first is not image:
+                    raise VseppError(
+                        f"{image.listed_in}: {shortly(image.path)} is the same file as {shortly(first.path)} of {first.listed_in}: "
+                        f"{container.where(member)}; give both the same name"
+                    )
             else:
                 missing.append(f"{image.path} ({image.split}, {image.listed_in})")
         refuse(
@@ -193,15 +295,9 @@ def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
     """Rows that are kept, in file order; and for each split in `spec.first_images`, how many images it keeps of how many."""
-    if absent := sorted(set(spec.leave_out) - {image.image_id for image in images}):
-        raise VseppError(
-            f"corpus {spec.name}: leave_out names {absent[0]}, which it does not have; give ids of images"
-        )
     seen: Counter[str] = Counter()
     kept = []
     for row, image in enumerate(images):
-        if image.image_id in spec.leave_out:
-            continue
         seen[image.split] += 1
         if seen[image.split] <= spec.first_images.get(image.split, len(images)):
             kept.append(row)

@@ -7,9 +7,9 @@ import stat
 import unicodedata
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, Annotated, Any, NamedTuple, TypeVar
@@ -102,6 +102,18 @@ class RawCorpus:
     images: list[CaptionedImage]
     unlisted: list[str] | None = None
     """Ids of images that have captions but are in no split; `None` if one file gives both."""
+    left_out: list[str] = field(default_factory=list)
+    """Rows that name no image or no caption: where, and why."""
+
+
+def image_ids(images: Sequence[CaptionedImage]) -> list[CaptionedImage]:
+    """Images whose ids are as short as they were given, but whole paths where different paths would share one."""
+    paths: dict[str, set[str]] = {}
+    for image in images:
+        paths.setdefault(image.image_id, set()).add(image.path)
+    return [
+        replace(image, image_id=image.path) if len(paths[image.image_id]) > 1 else image for image in images
+    ]
 
 
 class Container:
@@ -131,21 +143,23 @@ class Container:
     def locate(self, path: str) -> str | None:
         """The member that `path` names, or `None`.
 
-        An exact path wins. Otherwise the base name decides, since one release packs the photographs in a folder
-        (`Flicker8k_Dataset/NAME.jpg`) and another does not; of several members with this base name, the member
-        with a path that ends in `path` wins.
+        An exact path wins. Otherwise one path must end with the other, since one release packs the photographs in a folder
+        (`Flicker8k_Dataset/NAME.jpg`) and another does not: a base name stands for a path only where one of them has no folder.
+        Blanks at the ends of names do not count.
 
         Raises
         ------
         VseppError
             If several members match.
         """
-        wanted = _composed(path)
-        candidates = self._by_basename.get(wanted.rpartition("/")[2], [])
+        wanted = _composed(path).strip()
+        candidates = self._by_basename.get(wanted.rpartition("/")[2].strip(), [])
         if path in candidates:
             return path
-        if len(candidates) > 1:
-            candidates = [name for name in candidates if _composed(name).endswith("/" + wanted)] or candidates
+        inside = [name for name in candidates if f"/{_composed(name).strip()}".endswith(f"/{wanted}")]
+        candidates = inside or [
+            name for name in candidates if f"/{wanted}".endswith(f"/{_composed(name).strip()}")
+        ]
         if len(candidates) > 1:
             raise VseppError(
                 f"{self.path}: {path} is ambiguous: {' and '.join(candidates[:3])} match; "
@@ -254,7 +268,7 @@ class Container:
     def _by_basename(self) -> dict[str, list[str]]:
         index: dict[str, list[str]] = {}
         for name in self.names:
-            index.setdefault(_composed(name.rpartition("/")[2]), []).append(name)
+            index.setdefault(_composed(name.rpartition("/")[2]).strip(), []).append(name)
         return index
 
 

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+import os
 
 import numpy as np
 import pytest
@@ -140,12 +142,12 @@ def never_tested(folder):
 
 
 REFUSED = {
-    "no test split": (never_tested, "no picture with captions has the split test"),
+    "no test split": (never_tested, "pictures with captions have the split (val|test)"),
     "no pictures": (emptied, r"expected pictures .*\.jpg.*found none"),
     "many damaged pictures": (damaged, r"4 of .* pictures cannot be read, more than 5% of all 60: .*0\.png"),
     "captions of a picture that is not there": (
         renamed,
-        r"1 of 60 pictures are not in .*the first is 3\.png .*row 7",
+        r"1 of 60.*3\.png .*row 7",
     ),
     "too few pictures": (too_few, "49 pictures with captions, expected at least 50"),
     "another encoding": (in_latin_1, r"captions\.csv: not UTF-8: line 2"),
@@ -161,5 +163,98 @@ def test_what_cannot_be_trained_on_is_refused(folder, case):
 
 
 def test_a_folder_without_captions_is_told_what_to_give(folder):
-    with pytest.raises(VseppError, match="no captions; give a CSV"):
+    with pytest.raises(VseppError, match="no captions; give a table"):
         prepare(folder)
+
+
+NAMES = [f"{number}.png" for number in range(60)]
+TABLES = {
+    "metadata.csv": "file_name,text\n" + "".join(f"{n},noise\n" for n in NAMES),
+    "metadata.jsonl": "".join(
+        json.dumps({"file_name": n, "text": "noise"}, separators=(",", ":")) + "\n" for n in NAMES
+    ),
+    "cc.tsv": "filepath\ttitle\n" + "".join(f"{n}\ta, noise\n" for n in NAMES),
+    "list.json": json.dumps([{"image": n, "caption": ["a", "b"]} for n in NAMES]),
+    "semicolons.csv": "image;caption\n" + "".join(f"{n};a\n" for n in NAMES),
+    "results.csv": "image_name| comment_number| comment\n"
+    + "".join(
+        f"{n}| {k}| noise .\n" if (n, k) != ("40.png", 4) else f"{n}| 4   noise .\n"
+        for n in NAMES
+        for k in range(5)
+    ),
+    "blanks.csv": "Image, Caption\n" + "".join(f"{n}, a\n" for n in NAMES),
+    "quotes.csv": "image,caption,,\n" + "".join(f'{n}, "a, b",,\n' for n in NAMES),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_captions_are_read_in_the_forms_that_people_have(folder, name):
+    file = folder.parent / name
+    file.write_text(TABLES[name])
+    trial = prepare(folder, file)
+    assert trial.pictures == {"train": 40, "val": 10, "test": 10}
+    assert trial.captions == {"list.json": 120, "results.csv": 299}.get(name, 60)
+
+
+def test_columns_of_other_names_are_found_by_what_is_said_of_them(folder):
+    write(folder.parent / "captions.csv", [(name, "noise") for name in NAMES], ("file", "words"))
+    with pytest.raises(VseppError, match=r"captions\.csv: .*'file', 'words'"):
+        prepare(folder, folder.parent / "captions.csv")
+    assert prepare(folder, folder.parent / "captions.csv", "image=file,caption=words").captions == 60
+
+
+def test_captions_of_another_ending_lie_beside_pictures(folder):
+    for name in NAMES:
+        (folder / name).with_suffix(".caption").write_text("Noise.\n")
+    assert prepare(folder).captions == 60
+
+
+def test_names_with_blanks_are_used_and_odd_names_and_captions_are_left_out(folder, caplog):
+    for old, new, text in (("0", " 0", "Noise"), ("1", "a\nb", "Noise"), ("2", "2", "a\0b")):
+        (folder / f"{old}.png").rename(folder / f"{new}.png")
+        (folder / f"{new}.txt").write_text(text)
+    for number in range(3, 60):
+        (folder / f"{number}.txt").write_text("Noise.\n")
+    trial = prepare(folder)
+    names = set().union(*split_of(trial).values())
+    assert sum(trial.pictures.values()) == len(names) == 58 and " 0.png" in names
+    assert "2.png" in caplog.text
+
+
+def test_folders_of_a_row_and_of_a_file_must_be_the_same(folder):
+    (folder / "a").mkdir()
+    for name in NAMES:
+        (folder / name).rename(folder / "a" / name)
+    write(folder.parent / "captions.csv", [(f"{at}/{name}", f"of {at}") for at in "ab" for name in NAMES])
+    with pytest.raises(VseppError, match=r"60 of 120.*b/0\.png"):
+        prepare(folder, folder.parent / "captions.csv")
+
+
+def test_equal_files_lie_in_one_split_and_are_counted(folder, caplog):
+    rows = []
+    for name in NAMES:
+        (folder / f"copy-{name}").write_bytes((folder / name).read_bytes())
+        rows += [(name, "Noise"), (f"copy-{name}", "Noise")]
+    write(folder.parent / "captions.csv", rows)
+    splits = split_of(prepare(folder, folder.parent / "captions.csv"))
+    assert all({f"copy-{name}" for name in names if name in NAMES} <= names for names in splits.values())
+    assert "equal files, which are put into one split: 120" in caplog.text
+    given = ["train"] * 40 + ["val"] * 10 + ["test"] * 69 + ["train"]
+    rows = [(*row, split) for row, split in zip(rows, given, strict=True)]
+    write(folder.parent / "captions.csv", rows, ("image", "caption", "split"))
+    with pytest.raises(VseppError, match=r"59\.png.*test.*train"):
+        prepare(folder, folder.parent / "captions.csv")
+
+
+def test_captions_without_blanks_between_words_are_refused(folder):
+    write(folder.parent / "captions.csv", [(name, f"第{name}张照片：红色圆形的图案。") for name in NAMES])
+    with pytest.raises(VseppError, match="60 of 60 captions are not separated"):
+        prepare(folder, folder.parent / "captions.csv")
+    write(folder.parent / "captions.csv", [(name, "红色 圆形 的 图案") for name in NAMES])
+    assert prepare(folder, folder.parent / "captions.csv").captions == 60
+
+
+def test_a_fifo_in_place_of_a_table_is_named(folder):
+    os.mkfifo(folder.parent / "fifo.csv")
+    with pytest.raises(VseppError, match=r"fifo\.csv: a FIFO"):
+        prepare(folder, folder.parent / "fifo.csv")

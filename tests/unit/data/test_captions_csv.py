@@ -1,6 +1,7 @@
 """Pictures of one's own with a CSV of captions."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -27,7 +28,7 @@ def test_captions_may_hold_commas_quotes_and_line_ends_and_images_keep_their_ord
     assert images[["image_id", "split"]].values.tolist() == [["b", "train"], ["more/c", "test"], ["a", "val"]]
     assert captions["image_index"].tolist() == [0, 0, 1, 2]
     assert captions["caption_id"].tolist() == [1, 3, 2, 4]
-    assert captions["text"].tolist() == ["A dog, two cats", "Again", 'Said "no"\non two lines', "Alone"]
+    assert captions["text"].tolist() == ["A dog, two cats", "Again", 'Said "no" on two lines', "Alone"]
 
 
 def test_too_few_test_images_for_the_folds_of_an_evaluation_are_refused(tmp_path):
@@ -53,7 +54,7 @@ def test_without_a_column_of_splits_a_picture_stays_in_its_own_when_others_are_a
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("image,text\na.jpg,A dog\n", "caption"),
+        ("image,words\na.jpg,A dog\n", "caption"),
         ("image,caption,caption\na.jpg,A dog,A cat\n", "caption"),
         ("image,caption\n,A dog\n", "row 1"),
         ("image,caption\na.jpg,A dog\nb.png\n", "row 2"),
@@ -87,3 +88,24 @@ def test_equal_captions_and_files_of_one_base_name_are_used(tmp_path):
     text = "image,caption\na.jpg,A dog\nmore/a.jpg,A dog\na.jpg,A dog\nb.png,A cat\n"
     images, captions = read(corpus(tmp_path, text, ("a.jpg", "more/a.jpg", "b.png")))
     assert (len(images), len(captions)) == (3, 4)
+
+
+def test_files_that_share_a_stem_or_a_base_name_are_different_images(tmp_path):
+    text = "image,caption,split\na.jpg,A,train\na.png,B,test\nmore/b.jpg,C,val\nb.jpg,D,train\n"
+    images, _ = read(corpus(tmp_path, text, ("a.jpg", "a.png", "more/b.jpg", "b.jpg")))
+    assert images["image_id"].tolist() == ["a.jpg", "a.png", "more/b", "b"]
+    assert images["member"].tolist() == ["a.jpg", "a.png", "more/b.jpg", "b.jpg"]
+
+
+def test_rows_of_another_folder_and_two_rows_of_one_file_are_refused(tmp_path):
+    with pytest.raises(VseppError, match=r"dogs/1\.jpg"):
+        read(corpus(tmp_path / "a", "image,caption\ndogs/1.jpg,A\n", ("cats/1.jpg",)))
+    text = "image,caption,split\ncats/1.jpg,A,train\n1.jpg,B,test\n"
+    with pytest.raises(VseppError, match=r"row 2: .*1\.jpg.*same file.*row 1"):
+        read(corpus(tmp_path / "b", text, ("cats/1.jpg",)))
+
+
+def test_options_that_no_reader_has_are_refused(tmp_path):
+    spec = replace(corpus(tmp_path, "image,caption\na.jpg,A\n"), reader=Component("captions_csv", {"foo": 1}))
+    with pytest.raises(VseppError, match="foo"):
+        read(spec)

@@ -172,3 +172,12 @@ def test_there_is_nothing_to_decode(tmp_path):
         build_store(
             images, spec, paths(spec), StoreSpec("squash", 16), tmp_path / "out", tmp_path / "state", 1
         )
+
+
+def test_a_blank_line_among_captions_is_named(tmp_path):
+    spec = write_precomp(tmp_path)
+    path = Path(spec.files["folder"]) / "dev_caps.txt"
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for place in (4, len(lines) - 1):
+        path.write_text("\n".join([*lines[:place], " ", *lines[place:]]), encoding="utf-8")
+        refused(spec, f"dev_caps.txt: blank lines: {place + 1}")

@@ -274,3 +274,29 @@ def test_flickr8k_the_real_release():
     first = captions[captions["image_index"] == row]
     assert first["caption_id"].tolist() == [1, 2, 3, 4, 5]
     assert first["text"].iloc[1] == "A girl going into a wooden building ."
+
+
+# What is left out first
+
+
+@pytest.mark.parametrize("caption", ["", None, "\ud800"])
+def test_a_caption_of_an_image_that_is_left_out_is_not_checked(tmp_path, caption):
+    spec = replace(write_karpathy(tmp_path), captions_per_image=None)
+    edit_json(spec.files["splits"], lambda d: d["images"][4]["sentences"][0].update(raw=caption))
+    refused(spec, "sentid 8")
+    (tmp_path / "images" / "e.jpg").unlink()
+    assert read(replace(spec, leave_out=("e",)))[0]["image_id"].tolist() == ["b", "d", "a", "c"]
+
+
+def test_few_captions_that_cannot_be_used_are_left_out_and_line_breaks_are_blanks(tmp_path, caplog):
+    spec = replace(write_karpathy(tmp_path), captions_per_image=None)
+
+    def more(document):
+        said = [{"raw": f"more {k}", "sentid": 100 + k} for k in range(30)]
+        said += [{"raw": "", "sentid": 200}, {"raw": "on two\nlines", "sentid": 201}]
+        document["images"][0].update(sentids=[s["sentid"] for s in said], sentences=said)
+
+    edit_json(spec.files["splits"], more)
+    images, captions = read(spec)
+    assert (captions["image_index"] == 0).sum() == 31 and "on two lines" in captions["text"].tolist()
+    assert images.attrs["facts"]["unusable"] == 1 and "sentid 200" in caplog.text

@@ -25,8 +25,14 @@ def add_steps(steps: Any) -> None:
         "--captions",
         type=a_path,
         metavar="FILE",
-        help="CSV with the columns image and caption, one row per caption; without it each picture needs a text file of its "
-        "name beside it, with one caption per line",
+        help="table of images and captions (CSV, JSON, JSON lines), one row per caption; without it each picture needs a text "
+        "file of its name beside it, with one caption per line",
+    )
+    parser.add_argument(
+        "--columns",
+        default="",
+        metavar="image=NAME,caption=NAME",
+        help="columns of the table, where their names are not the usual ones",
     )
     parser.add_argument("--cores", default="all", metavar="N", help="cores to use; all by default")
 
@@ -35,12 +41,10 @@ def try_pictures(given: argparse.Namespace) -> None:
     """Check, train, test, and say where the page is."""
     if not Path("Snakefile").is_file():
         raise VseppError("there is no Snakefile here: run this in the folder of a clone of the project")
-    if given.captions is not None and not given.captions.is_file():
-        raise VseppError(f"{given.captions}: no such file; expected a CSV with the columns image and caption")
     from vsepp.apps.own_pictures import prepare
     from vsepp.pipeline.planner import make_plan
 
-    trial = prepare(given.folder, given.captions)
+    trial = prepare(given.folder, given.captions, given.columns)
     counts = trial.pictures
     print(
         f"{sum(counts.values()):,} pictures, {trial.captions:,} captions: {counts['train']:,} pictures to train on, "

@@ -90,6 +90,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
             replace(
                 entry,
                 image_id=str(cocoid),
+                # The folder or archive of a part may hold its photographs below any name.
+                path=PurePosixPath(entry.path).name,
                 container=f"{part}_images",
                 captions=tuple(captions),
                 captions_in=f"{source}: annotation",

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from vsepp.base.errors import VseppError
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, read_raw
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, image_ids, read_raw
 
 CITATION = "Hodosh, Young and Hockenmaier, 2013: Framing image description as a ranking task"
 FILES = ("images", "text")
@@ -61,7 +61,7 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
                     captions_in=f"{tokens.where}: line",
                 )
             )
-    return RawCorpus(images, sorted(captions.keys() - {image.path for image in images}))
+    return RawCorpus(image_ids(images), sorted(captions.keys() - {image.path for image in images}))
 
 
 def _captions(file: RawFile) -> dict[str, list[Caption]]:

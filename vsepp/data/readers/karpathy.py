@@ -16,7 +16,7 @@ from pydantic import FailFast, Field
 from vsepp.base.errors import VseppError
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawId, read_raw
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawId, image_ids, read_raw
 
 CITATION = "Karpathy and Fei-Fei, 2015: Deep visual-semantic alignments for generating image descriptions"
 FILES = ("images", "splits")
@@ -55,14 +55,14 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     """Read Flickr30K or Flickr8k with Karpathy's splits.
 
     A caption is the `raw` text of a sentence and its id the `sentid`. An image's id is its file name without
-    suffix, as in the original release of Flickr8k.
+    suffix, as in the original release of Flickr8k, or its path where another image has the same.
 
     Raises
     ------
     VseppError
         If the file does not have the layout described above.
     """
-    return RawCorpus([image for image, _ in load(files["splits"], f"dataset_{spec.name}.json")])
+    return RawCorpus(image_ids([image for image, _ in load(files["splits"], f"dataset_{spec.name}.json")]))
 
 
 def load(path: Path, member: str) -> list[tuple[CaptionedImage, int | None]]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import VseppError, first_of
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
 from vsepp.data.raw import Caption, CaptionedImage, Container, RawCorpus, RawFile, read_raw
@@ -48,6 +48,11 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     for prefix, rows in feature_files(container).items():
         file = read_raw(container.path, f"{prefix}_caps.txt")
         texts = file.lines()
+        if blank := [str(line) for line, text in enumerate(texts, start=1) if not text.strip()]:
+            raise VseppError(
+                f"{file.where}: blank lines: {first_of(blank)}; expected a caption a line, five an image: delete a blank line at "
+                "the end, and fetch the file again where one stands before it"
+            )
         split = _images(prefix, texts, first_id, rows, file)
         if container.locate(f"{prefix}_ids.txt"):
             split = _named(split, read_raw(container.path, f"{prefix}_ids.txt"))
