@@ -28,20 +28,7 @@ T = TypeVar("T")
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
-PHOTOGRAPHS = (
-    ".jpg",
-    ".jpeg",
-    ".jpe",
-    ".jfif",
-    ".png",
-    ".webp",
-    ".gif",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".heic",
-    ".heif",
-)
+PHOTOGRAPHS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif")  # fmt: skip
 """Name endings by which pictures are found in a folder."""
 MOST_UNREADABLE = 0.05
 """Share of many pictures that may be left out because they cannot be read."""
@@ -63,6 +50,9 @@ _TURNS = {
 _KINDS = (JPEG, PNG, WEBP, GIF, BMP, TIFF)
 _PIXELS_OF_PNG = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _PIXELS_OF_WEBP = (b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
+_BITS_OF_TIFF = 258
+_STRIP = 1 << 20
+"""Pixels that are converted at a time."""
 _THREADS = min(8, os.cpu_count() or 1)
 
 Picture = str | os.PathLike[str] | bytes | Image.Image | np.ndarray
@@ -79,7 +69,14 @@ class Decoded(NamedTuple):
     """Its EXIF orientation, from 1, as it is, to 8; Pillow itself turns TIFF files, which then have 1."""
 
 
-def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = LARGEST_PIXELS) -> Decoded:
+def read_picture(
+    picture: Picture,
+    name: str,
+    *,
+    upright: bool,
+    largest: int = LARGEST_PIXELS,
+    shortest: int | None = None,
+) -> Decoded:
     """Decode a picture: RGB, 8 bits a channel.
 
     Grey is repeated, of 16 bits scaled, and what is transparent lies on white. Broken metadata (EXIF, ICC, XMP, text) are no reason
@@ -96,6 +93,10 @@ def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = L
         Whether it is turned and mirrored as its EXIF data say, as people see it.
     largest
         Pixels above which it is refused before any of them is decoded.
+    shortest
+        If given, a large picture is shrunk by a whole factor before it is converted, so that its shorter side keeps at least this
+        many pixels; this bounds the memory. Its pixels are means: resized again, to a fourth of `shortest` or less, they differ
+        from those of the whole picture by a few of 255 levels.
 
     Raises
     ------
@@ -107,7 +108,7 @@ def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = L
         data = picture if isinstance(picture, bytes) else bytes_of(Path(picture), "a picture", LARGEST_MEMBER)
     with _guarded(name, largest, data):
         if data is not None:
-            image, orientation = _decoded(data, largest)
+            image, orientation = _decoded(data, largest, shortest)
         elif isinstance(picture, np.ndarray):
             image, orientation = _from_array(picture), 1
         elif isinstance(picture, Image.Image):
@@ -117,7 +118,7 @@ def read_picture(picture: Picture, name: str, *, upright: bool, largest: int = L
             raise VseppError(
                 f"got {type(picture).__name__}; expected a path, bytes, an array or a PIL picture"
             )
-        rgb = _in_rgb(image)
+        rgb = _in_rgb(image, _factor(image.size, shortest))
         turn = _TURNS.get(orientation) if upright else None
         return Decoded(rgb if turn is None else rgb.transpose(turn), image.mode, orientation)
 
@@ -272,22 +273,38 @@ def _guarded(name: str, largest: int, data: bytes | None = None) -> AbstractCont
     return reading(name, expected, kinds=_KINDS, data=data)
 
 
-def _decoded(data: bytes, largest: int) -> tuple[Image.Image, int]:
+def _decoded(data: bytes, largest: int, shortest: int | None) -> tuple[Image.Image, int]:
     """A picture with its pixels, and its orientation; metadata that cannot be read are left out."""
     try:
-        # No `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
-        # bilinear resizing.
-        image = _opened(io.BytesIO(data), largest)
-        image.load()
+        image = _loaded(data, largest, shortest)
     except VseppError:
         raise
     except Exception:
-        image = _opened(io.BytesIO(_without_metadata(data)), largest)
-        image.load()
+        try:
+            image = _loaded(_without_metadata(data), largest, shortest)
+        except OSError as error:
+            if "truncated" in str(error).lower():
+                raise VseppError("ends early; expected a whole picture: fetch it again") from error
+            raise
         with suppress(Exception):  # the header may still be whole
             return image, _orientation(_opened(io.BytesIO(data), largest))
         return image, 1
     return image, _orientation(image)
+
+
+def _loaded(data: bytes, largest: int, shortest: int | None) -> Image.Image:
+    image = _opened(io.BytesIO(data), largest)
+    if (factor := _factor(image.size, shortest)) > 1:
+        # Else no `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
+        # bilinear resizing.
+        image.draft(None, (image.width // factor, image.height // factor))
+    image.load()
+    return image
+
+
+def _factor(size: tuple[int, int], shortest: int | None) -> int:
+    """By how much a picture is shrunk before it is converted."""
+    return 1 if shortest is None else max(1, min(size) // shortest)
 
 
 def _opened(stream: IO[bytes], largest: int) -> Image.Image:
@@ -295,11 +312,17 @@ def _opened(stream: IO[bytes], largest: int) -> Image.Image:
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is compared below
         try:
             image = Image.open(stream, formats=_formats(stream))
-        except Image.DecompressionBombError as error:
-            raise VseppError(f"has too many pixels ({error}); expected at most {largest:,}") from error
+        except Image.DecompressionBombError:  # does not say the sides, which the format's own class reads
+            stream.seek(0)
+            image = Image.OPEN[kind_of(stream.read(HEAD)).upper()][0](_rewound(stream), "")
     if image.width * image.height > largest:
         raise VseppError(f"has {image.width:,} × {image.height:,} pixels; expected at most {largest:,}")
     return image
+
+
+def _rewound(stream: IO[bytes]) -> IO[bytes]:
+    stream.seek(0)
+    return stream
 
 
 def _formats(stream: IO[bytes]) -> tuple[str, ...]:
@@ -372,16 +395,37 @@ def _orientation(image: Image.Image) -> int:
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
-def _in_rgb(image: Image.Image) -> Image.Image:
-    """A picture of 8 bits per channel; 16-bit grey is scaled, since Pillow's own conversion clips it to white."""
-    if image.mode.startswith("I;16"):
-        scaled = ((np.arange(1 << 16) * 255 + 32767) // 65535).astype(np.uint8)
-        return Image.fromarray(scaled[np.asarray(image)]).convert("RGB")
+def _in_rgb(image: Image.Image, factor: int) -> Image.Image:
+    """A picture of 8 bits per channel, its sides shrunk by a whole factor; in strips, so that little is held twice."""
     if image.mode in ("I", "F"):
         kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
         raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
+    if image.mode == "RGB" and factor == 1 and not image.has_transparency_data:
+        return image
+    levels = _levels(image) if image.mode.startswith("I;16") else None
+    width, height = image.size
+    rows = factor * max(1, _STRIP // (width * factor))
+    rgb = Image.new("RGB", (-(-width // factor), -(-height // factor)))
+    for top in range(0, height, rows):
+        strip = image.crop((0, top, width, min(top + rows, height)))
+        strip = _on_white(strip) if levels is None else Image.fromarray(levels[np.asarray(strip)])
+        rgb.paste(strip.convert("RGB").reduce(factor), (0, top // factor))
+    return rgb
+
+
+def _levels(image: Image.Image) -> np.ndarray:
+    """The grey of 8 bits of each value of 16-bit grey, `(65536,)`, which Pillow's own conversion clips to white; of 12 bits in TIFF."""
+    bits = getattr(image, "tag_v2", {}).get(_BITS_OF_TIFF, (16,))[0]
+    most = (1 << bits) - 1
+    levels = ((np.arange(1 << 16) * 255 + most // 2) // most).clip(0, 255).astype(np.uint8)
+    if isinstance(transparent := image.info.get("transparency"), int):
+        levels[transparent] = 255
+    return levels
+
+
+def _on_white(image: Image.Image) -> Image.Image:
     if not image.has_transparency_data:
-        return image if image.mode == "RGB" else image.convert("RGB")
+        return image
     whole = image.convert("LA" if image.mode == "La" else "RGBA").convert("RGBA")
     white = Image.new("RGB", image.size, "white")
     white.paste(whole, mask=whole.getchannel("A"))

@@ -37,23 +37,10 @@ EXPECTED = "a folder or a whole zip archive that is not encrypted; it may be tru
 LARGEST_MEMBER = 2 << 30
 """A member is read into memory whole; no photograph or caption file is larger."""
 
-_SYSTEM = frozenset(
-    [
-        "__macosx",
-        "@eadir",
-        "@tmp",
-        "@recycle",
-        "@recently-snapshot",
-        "#recycle",
-        "#snapshot",
-        "$recycle.bin",
-        "thumbs.db",
-        "ehthumbs.db",
-        "desktop.ini",
-        "lost+found",
-        "icon\r",
-    ]
-) | {"system volume information"}
+_SYSTEM = {
+    *("@eadir", "@tmp", "@recycle", "@recently-snapshot", "#recycle", "#snapshot", "lost+found", "__macosx"),
+    *("$recycle.bin", "system volume information", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"),
+}
 """Names, in small letters, that operating systems and network drives give to what is theirs: thumbnails, bins, metadata."""
 HIDDEN, LINKS, NO_FILES = (
     "hidden or of the system",
@@ -62,7 +49,7 @@ HIDDEN, LINKS, NO_FILES = (
 )
 """Kinds of what `Container.names` leaves out."""
 _ENCRYPTED, _UTF8 = 0x1, 0x800  # flags of a member
-_END, _LONGEST_END = b"PK\x05\x06", 22 + 0xFFFF
+_MEMBER, _END, _LONGEST_END = b"PK\x03\x04", b"PK\x05\x06", 22 + 0xFFFF
 
 
 class Caption(NamedTuple):
@@ -301,24 +288,25 @@ def _composed(name: str) -> str:
 
 
 def _opened(path: Path, expected: str) -> zipfile.ZipFile:
-    require_file(path, expected)
+    size = require_file(path, expected).st_size
     with reading(path, expected, kinds=(ZIP, TORCH)):
+        with path.open("rb") as stream:
+            head = stream.read(4)
+            stream.seek(max(0, size - _LONGEST_END))
+            end = stream.read()
+        at = end.rfind(_END)
+        if at < 0 and head == _MEMBER:
+            raise VseppError(
+                f"ends early ({size:,} bytes, no directory of a zip archive); expected {expected}"
+            )
         archive = zipfile.ZipFile(path)
     for name, count in Counter(archive.namelist()).items():
         if count > 1:
             raise VseppError(f"{path}: {count} members are named {shortly(name)}; keep one of them")
-    with path.open("rb") as stream:
-        stream.seek(max(0, path.stat().st_size - _LONGEST_END))
-        end = stream.read()
     # The directory's end counts its entries: a wrong byte in the directory must not lose some of them.
-    declared = int.from_bytes(end[(at := end.rfind(_END)) + 10 : at + 12], "little")
-    if declared not in (
-        len(archive.filelist) & 0xFFFF,
-        0xFFFF,
-    ):  # the latter: counted in the part for large archives
-        raise VseppError(
-            f"{path}: its directory lists {len(archive.filelist)} of {declared} members; expected {expected}"
-        )
+    declared, listed = int.from_bytes(end[at + 10 : at + 12], "little"), len(archive.filelist)
+    if declared not in (listed & 0xFFFF, 0xFFFF):  # the latter: counted elsewhere, in a large archive
+        raise VseppError(f"{path}: its directory lists {listed} of {declared} members; expected {expected}")
     return archive
 
 

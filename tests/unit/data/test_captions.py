@@ -201,5 +201,5 @@ def test_a_missing_or_damaged_file_is_named(tmp_path):
     with pytest.raises(VseppError, match=r"tokens\.npz: no such file"):
         Tokens.load(tmp_path)
     (tmp_path / "tokens.npz").write_bytes(b"PK\x03\x04 nothing")
-    with pytest.raises(VseppError, match=r"tokens\.npz: it is damaged; expected a token file"):
+    with pytest.raises(VseppError, match=r"tokens\.npz: ends early .* expected a token file"):
         Tokens.load(tmp_path)

@@ -65,7 +65,7 @@ def test_of_two_members_with_one_name_the_one_with_the_path_is_meant(tmp_path):
             b"<html>404</html>",
             r"a\.zip: is an HTML page",
         ),
-        (-200, r"a\.zip: it is damaged; .* whole zip archive.*truncated"),
+        (-200, r"a\.zip: ends early \([\d,]+ bytes.* whole zip archive.*truncated"),
     ],
 )
 def test_what_is_no_archive_is_refused_and_named(archive, tmp_path, content, said):

@@ -292,3 +292,42 @@ def test_what_is_no_picture_is_named_by_its_first_bytes(tmp_path, data, kind):
         built(tmp_path, {"a.jpg": data})
     with pytest.raises(VseppError, match=rf"a\.jpg: .*{kind}"):
         rgb(data)
+
+
+def grey16(values, kind="PNG", **options):
+    return encoded(Image.fromarray(np.asarray(values, np.uint16)), kind, **options)
+
+
+def test_16_bit_grey_has_its_range_and_its_transparent_value():
+    keyed = rgb(grey16([[0, 20000], [65535, 20000]], transparency=20000))
+    assert np.array_equal(np.asarray(keyed)[..., 0], [[0, 255], [255, 255]])
+    of_12_bits = bytearray(grey16(np.full((4, 4), 0xFFFF, ">u2"), "TIFF"))
+    at = of_12_bits.index(struct.pack("<HHI", 258, 3, 1))  # BitsPerSample
+    of_12_bits[at + 8 : at + 10] = (12).to_bytes(2, "little")
+    assert np.asarray(rgb(bytes(of_12_bits)))[0, 0, 0] == 255
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "I;16", "RGBA", "P", "CMYK"])
+def test_strips_and_shrinking_give_the_picture(mode, monkeypatch):
+    plain = picture((120, 97))
+    if mode == "I;16":
+        image = Image.fromarray(np.asarray(plain.convert("L")).astype(np.uint16) * 257)
+    else:
+        image = plain.convert(mode)
+    whole = read_picture(image, "a", upright=True).rgb
+    monkeypatch.setattr("vsepp.data.pictures._STRIP", 500)
+    assert np.array_equal(np.asarray(read_picture(image, "a", upright=True).rgb), np.asarray(whole))
+    shrunk = read_picture(image, "a", upright=True, shortest=30).rgb
+    assert np.array_equal(np.asarray(shrunk), np.asarray(whole.reduce(3)))
+
+
+def test_a_cut_picture_ends_early_and_a_huge_one_says_its_sides(tmp_path):
+    whole = encoded(picture((90, 61)), "JPEG", quality=92)
+    for cut in (whole[:300], whole[: len(whole) // 2], encoded(picture(), "PNG")[:2000]):
+        with pytest.raises(VseppError, match=r"^a\.jpg: ends early"):
+            rgb(cut)
+    header = struct.pack(">IIBBBBB", 40_000, 40_000, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b""))
+    packed = (struct.pack(">I", len(d)) + c + d + struct.pack(">I", zlib.crc32(c + d)) for c, d in chunks)
+    with pytest.raises(VseppError, match=r"40,000 × 40,000 pixels"):
+        rgb(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
