@@ -18,7 +18,7 @@ from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, shown, write_text
 from vsepp.base.spec import Component, CorpusSpec
 from vsepp.data.caption_files import columns_of, read_beside, read_captions
-from vsepp.data.corpus import usable_images
+from vsepp.data.corpus import read_corpus, usable_images
 from vsepp.data.pictures import pictures_in, read_picture, readable
 from vsepp.data.raw import Container, RawCorpus
 from vsepp.data.readers.captions_csv import images_of
@@ -32,6 +32,7 @@ SPLITS = ("train", "val", "test")
 FEWEST_PICTURES = 50
 FEWEST_OF_SPLIT = 2
 """Pictures of a split: recalls of one alone say nothing, and have no interval."""
+_INPUT_FILES = {"images": "own-pictures", "captions": "own-captions.csv"}
 _TABLES = (".csv", ".tsv", ".json", ".jsonl")
 EPOCHS = 8
 STEPS_FOR_MH = 1500
@@ -113,6 +114,9 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
     texts = sum(len(picture.captions) for picture in captioned)
     trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, texts)
     _write(trial, folder, table)
+    # The step that reads the corpus must find what was found here.
+    written = {role: trial.inputs / name for role, name in _INPUT_FILES.items()}
+    read_corpus(CorpusSpec(name="own", reader=Component("captions_csv")), written)
     return trial
 
 

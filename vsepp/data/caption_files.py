@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import LARGEST_TEXT, json_of, shortly, utf8
+from vsepp.base.files import LARGEST_TEXT, json_of, require_file, shortly, utf8
 from vsepp.data.raw import Container, RawFile, read_raw
 
 NAMES = {
@@ -81,6 +81,8 @@ def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> Capti
     VseppError
         If it cannot be read or no columns hold images and captions, naming the columns found.
     """
+    if not path.is_dir():
+        require_file(path, "a table of captions (CSV, JSON or JSON lines)")
     file = read_raw(path, "captions.csv")
     text = file.text()
     table = CaptionTable(file.where)
@@ -146,7 +148,11 @@ def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> No
     # Blanks behind a delimiter are no part of a cell where a cell outside of quotes has them.
     blanks = re.search(rf'^[^"\n]*{re.escape(delimiter)} ', text, re.MULTILINE) is not None
     cells = csv.reader(
-        io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=blanks, strict=True
+        io.StringIO(text, newline=""),
+        delimiter=delimiter,
+        skipinitialspace=blanks,
+        strict=True,
+        quoting=csv.QUOTE_MINIMAL if _has_quoted_cells(text, delimiter) else csv.QUOTE_NONE,
     )
     limit = csv.field_size_limit(LARGEST_TEXT)  # Python's own is 128 KiB for a caption
     number = 0
@@ -188,6 +194,29 @@ def _delimiter(head: str, columns: Mapping[str, str]) -> str:
     return max(reversed(_DELIMITERS), key=known)
 
 
+def _has_quoted_cells(text: str, delimiter: str) -> bool:
+    """Whether quotes enclose cells. Where tabs or `|` part them they may be letters of a caption: `" Go ! " says a man .`
+
+    They are letters where the lines of the file are rows as they stand, and a cell begins with a quote but does not end with one.
+    """
+    if delimiter in ",;":
+        return True
+    head, *lines = [line for line in text.splitlines() if line.strip()] or [""]
+    most = head.count(delimiter)
+    if any(line.count(delimiter) > most for line in lines):
+        return True
+    cells = (cell.strip() for line in lines for cell in line.split(delimiter))
+    return not any(
+        cell.startswith('"') and not re.fullmatch('"([^"]|"")*"', cell) for cell in cells
+    ) or not _are_whole(lines, most, delimiter)
+
+
+def _are_whole(lines: Iterable[str], most: int, delimiter: str) -> bool:
+    """Whether nearly all lines have all cells: else quoted cells hold line breaks."""
+    counts = [line.count(delimiter) == most for line in lines]
+    return sum(counts) >= 0.95 * len(counts)
+
+
 def _without_empty_end(row: Sequence[str], least: int = 0) -> list[str]:
     row = list(row)
     while len(row) > least and not row[-1].strip():
@@ -213,7 +242,7 @@ def _by_name(found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]
 def _found(where: str, found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
     """The columns of images, captions and splits; `_by_name` with its refusals."""
     names = _by_name(found, columns)
-    shortened = ", ".join(shortly(name) for name in found[:20])
+    shortened = ", ".join(shortly(name) for name in found[:20]) or "none"
     for held in ("image", "caption", *columns):
         if held not in names:
             wanted = f"named {columns[held]}" if held in columns else f"of each {held}"

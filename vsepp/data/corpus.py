@@ -35,6 +35,8 @@ _NO_NAME = re.compile(rf".*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 _UNSEPARATED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 _LONGEST_WORD = 6
 """Letters of these scripts in a piece between blanks, on average, above which the pieces are no words."""
+_LONGEST_ALONE = 2
+"""Likewise where a caption is one piece."""
 
 
 def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_images: int) -> dict[str, Any]:
@@ -210,7 +212,8 @@ def _is_unseparated(text: str) -> bool:
     if text.isascii():
         return False
     letters = [len(_UNSEPARATED.findall(piece)) for piece in text.split()]
-    return sum(letters) > _LONGEST_WORD * sum(map(bool, letters))
+    # A caption is more than a word: one piece of some letters is a short sentence.
+    return sum(letters) > (_LONGEST_WORD * sum(map(bool, letters)) if len(letters) > 1 else _LONGEST_ALONE)
 
 
 def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:

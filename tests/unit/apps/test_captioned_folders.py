@@ -182,6 +182,7 @@ TABLES = {
         for n in NAMES
         for k in range(5)
     ),
+    "quotes.tsv": "filepath\ttitle\n" + "".join(f'{n}\t"Hi" says a man\n' for n in NAMES),
     "blanks.csv": "Image, Caption\n" + "".join(f"{n}, a\n" for n in NAMES),
     "quotes.csv": "image,caption,,\n" + "".join(f'{n}, "a, b",,\n' for n in NAMES),
 }
@@ -250,6 +251,10 @@ def test_captions_without_blanks_between_words_are_refused(folder):
     write(folder.parent / "captions.csv", [(name, f"第{name}张照片：红色圆形的图案。") for name in NAMES])
     with pytest.raises(VseppError, match="60 of 60 captions are not separated"):
         prepare(folder, folder.parent / "captions.csv")
+    for short in ("赤い丸", "红色圆形", "ภาพวงกลม"):
+        write(folder.parent / "captions.csv", [(name, short) for name in NAMES])
+        with pytest.raises(VseppError, match="60 of 60 captions are not separated"):
+            prepare(folder, folder.parent / "captions.csv")
     write(folder.parent / "captions.csv", [(name, "红色 圆形 的 图案") for name in NAMES])
     assert prepare(folder, folder.parent / "captions.csv").captions == 60
 
@@ -258,3 +263,16 @@ def test_a_fifo_in_place_of_a_table_is_named(folder):
     os.mkfifo(folder.parent / "fifo.csv")
     with pytest.raises(VseppError, match=r"fifo\.csv: a FIFO"):
         prepare(folder, folder.parent / "fifo.csv")
+
+
+def test_a_table_that_is_not_there_is_named(folder):
+    with pytest.raises(VseppError, match=r"none\.csv: no such file; expected a table of captions"):
+        prepare(folder, folder.parent / "none.csv")
+
+
+def test_quoted_cells_of_a_table_of_tabs_are_unquoted(folder):
+    rows = "".join(f'{name}\t"on ""two""\nlines"\n' for name in NAMES)
+    (folder.parent / "captions.tsv").write_text(f"image\tcaption\n{rows}")
+    trial = prepare(folder, folder.parent / "captions.tsv")
+    with (trial.inputs / "own-captions.csv").open(newline="") as stream:
+        assert {row["caption"] for row in csv.DictReader(stream)} == {'on "two" lines'}
