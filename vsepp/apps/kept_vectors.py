@@ -12,7 +12,7 @@ import numpy as np
 
 from vsepp import __version__
 from vsepp.base.errors import VseppError
-from vsepp.base.files import short_digest, write_arrays
+from vsepp.base.files import reading, short_digest, write_arrays
 from vsepp.base.manifest import artefact_digest
 from vsepp.data.arrays import read_npz
 
@@ -33,12 +33,12 @@ class KeptVectors:
     def __init__(self, model: Path, dim: int) -> None:
         self.file = _folder() / f"{short_digest(artefact_digest(model), __version__)}.npz"
         self.known: dict[str, np.ndarray] = {}
-        if self.file.is_file():
-            with suppress(VseppError):  # a damaged file is made again
-                arrays = read_npz(self.file, ("digests", "embeddings"), "embeddings of pictures")
-                digests, rows = arrays["digests"], arrays["embeddings"]
-                if rows.shape == (len(digests), dim) and rows.dtype == np.float32:
-                    self.known = dict(zip(digests.tolist(), rows, strict=True))
+        # A missing or damaged file is made again.
+        with suppress(VseppError), reading(self.file, "embeddings of pictures"):
+            arrays = read_npz(self.file, ("digests", "embeddings"), "embeddings of pictures")
+            digests, rows = arrays["digests"], arrays["embeddings"]
+            if rows.shape == (len(digests), dim) and rows.dtype == np.float32 and np.isfinite(rows).all():
+                self.known = dict(zip(digests.tolist(), rows, strict=True))
 
     def add(self, embeddings: Mapping[str, np.ndarray]) -> None:
         """Keep embeddings, digest → float32 `(d,)`; where the cache cannot be written to, the log says so."""
@@ -54,5 +54,11 @@ class KeptVectors:
 
 
 def _folder() -> Path:
-    """`$XDG_CACHE_HOME/vsepp`, or `~/.cache/vsepp`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "vsepp"
+    """`$XDG_CACHE_HOME/vsepp`, or `~/.cache/vsepp`; a relative path there counts for nothing, as its standard says."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not cache.is_absolute():
+        try:
+            cache = Path("~/.cache").expanduser()
+        except RuntimeError:  # a user without a home
+            cache = Path(os.devnull)
+    return cache / "vsepp"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from vsepp.api import AT_ONCE, LAYOUT_FILE, Model, load
+from vsepp.api import LAYOUT_FILE, Model, load
 from vsepp.apps.kept_vectors import KeptVectors
 from vsepp.apps.own_pictures import command_of
 from vsepp.base.errors import VseppError
@@ -42,6 +42,8 @@ from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped import model_folder, shipped_models
 
+_AT_ONCE = 64
+"""Pictures that are embedded together: whole batches, and a step of the progress."""
 LONGEST_TEXT = 1000
 """Characters of a sentence, several times as many as the longest captions have: each word is a step of the text encoder."""
 
@@ -325,15 +327,17 @@ def _embedded(
     digests: dict[str, str] = {}  # of the pictures, by name
     embeddings: dict[str, np.ndarray] = {}  # of the pictures that are not known, by digest
     pictures = readable(names, stored, "pictures")
-    with track_amount(len(names), "embedding", "image") as advance:
-        while part := list(islice(pictures, AT_ONCE)):
-            digests |= {name: digest for name, (digest, _) in part}
-            pixels = {digest: pixels for _, (digest, pixels) in part if pixels is not None}
-            if pixels:
-                embeddings |= zip(pixels, np.asarray(model.embed_images(pixels.values())), strict=True)
-            advance(len(part))
-    if kept is not None:
-        kept.add(embeddings)
+    try:
+        with track_amount(len(names), "embedding", "image") as advance:
+            while part := list(islice(pictures, _AT_ONCE)):
+                digests |= {name: digest for name, (digest, _) in part}
+                pixels = {digest: pixels for _, (digest, pixels) in part if pixels is not None}
+                if pixels:
+                    embeddings |= zip(pixels, np.asarray(model.embed_images(pixels.values())), strict=True)
+                advance(len(part))
+    finally:  # also after Ctrl-C
+        if kept is not None:
+            kept.add(embeddings)
     all_embeddings = {**known, **embeddings}
     return list(digests), np.stack([all_embeddings[digest] for digest in digests.values()])
 

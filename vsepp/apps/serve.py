@@ -55,7 +55,7 @@ _HEADERS = {
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # under "no-referrer" a browser gives the page's own form the origin "null"
     "X-Content-Type-Options": "nosniff",
 }
 

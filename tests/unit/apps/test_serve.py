@@ -98,6 +98,7 @@ def test_scripts_run_only_from_the_page_itself():
     assert "default-src 'none'" in found.headers["Content-Security-Policy"]
     assert "script-src 'self';" in found.headers["Content-Security-Policy"]
     assert found.headers["X-Content-Type-Options"] == "nosniff"
+    assert found.headers["Referrer-Policy"] == "same-origin"  # else the page's own form has no origin
     assert client().get("/page.js").mimetype == "text/javascript"
     assert client().get("/page.css").mimetype == "text/css"
 
