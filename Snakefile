@@ -29,9 +29,5 @@ rule all:
         "Tables and figures are in {input[0]}"
 
 
-onstart:
-    ask_for_files()
-
-
 onsuccess:
     announce()

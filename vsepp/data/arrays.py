@@ -199,7 +199,7 @@ class NpyRows:
             order = ", column by column" if columns_first else ""
             raise VseppError(
                 f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
-                "save it with numpy.save(file, rows.astype('float32'))"
+                "save it with numpy.save(file, numpy.ascontiguousarray(rows, 'float32'))"
             )
         if size != (needed := self._offset + math.prod(shape) * dtype.itemsize):
             raise VseppError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsepp.base.files import is_there
+from vsepp.base.progress import bytes_text
 from vsepp.base.spec import RunSpec, SourceSpec, seeded
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.step import Artefact
@@ -78,6 +79,25 @@ class Plan(Table):
     def expected(self) -> Path:
         """File of the expected values of this variant's scores, if there are any."""
         return expected_of(self.parameters)
+
+    def absent(self) -> list[str]:
+        """What is said at once of raw files that are not there: those that will be fetched, where the user's own folder lacks them, and
+        those that nobody but the user can get."""
+        files = [file for file in self.downloads.values() if not is_there(file.path)]
+        fetched = [file.spec for file in files if file.spec.mirrors]
+        said = [
+            f"{file.spec.file} is not there. {file.spec.instructions}"
+            for file in files
+            if not file.spec.mirrors
+        ]
+        if fetched and (archives := self.parameters.settings.archives):
+            names = "; ".join(
+                f"{spec.file} {f'({spec.instructions})' if spec.instructions else ''}".strip()
+                for spec in fetched
+            )
+            size = bytes_text(sum(spec.size or 0 for spec in fetched))
+            said.insert(0, f"{archives} lacks, and they will be fetched, {size}: {names}")
+        return said
 
     @property
     def study(self) -> Study:

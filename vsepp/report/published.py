@@ -19,6 +19,8 @@ KINDS = ("trained", "quoted")
 """What a row is: a system that is trained here, or one that is cited alone."""
 _REQUIRED = ("table", "row", "kind")
 _LARGEST = 4 << 20
+_ROUNDING = 0.35 + 1e-9
+"""How far a sum may lie from six recalls, each rounded to a tenth as it is itself."""
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _PER_CENT = {key for key, metric in METRICS.items() if metric.factor == 100}
 _COLUMNS = {
@@ -87,3 +89,24 @@ def _wrong_cells(row: Mapping[str, str]) -> Iterator[str]:
             if pattern.fullmatch(column) and text and not fits:
                 yield f"{column}: got {shortly(text)}; expected {what}, with a point, such as 43.4"
                 break
+    yield from _wrong_together(row)
+
+
+def _wrong_together(row: Mapping[str, str]) -> Iterator[str]:
+    """Recalls that fall where K rises and sums that are none; numbers that a note calls printed so, `COLUMN: [sic]`, are kept."""
+    if "\0" in "".join(row.values()):
+        yield "holds NUL, which no text has"
+    found = {
+        column: float(text)
+        for column, text in row.items()
+        if _NUMBER.fullmatch(text) and f"{column}: [sic]" not in row.get("note", "")
+    }
+    for task in ("i2t", "t2i"):
+        for lower, higher in (("r1", "r5"), ("r5", "r10"), ("r1", "r10")):
+            low, high = (found.get(f"{task}_{k}") for k in (lower, higher))
+            if low is not None and high is not None and low > high:
+                yield f"{task}_{higher}: got {high:g}, below {task}_{lower}, {low:g}; expected R@1 ≤ R@5 ≤ R@10"
+    parts = [found.get(f"{task}_{k}") for task in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+    known = [part for part in parts if part is not None]
+    if "rsum" in found and len(known) == len(parts) and abs(found["rsum"] - sum(known)) > _ROUNDING:
+        yield f"rsum: got {found['rsum']:g}; expected the sum of the six recalls, {sum(known):.1f}"

@@ -35,6 +35,9 @@ try:
         PLAN = make_plan(PROJECT / "params", with_types(config))
         if PLAN.was_fetched:
             logger.warning(f"Made elsewhere, unknown to Snakemake.{fixes(pull())}")
+        # At once, in a dry run too, and not in the first hour.
+        for absent in PLAN.absent():
+            logger.warning(absent)
         PLAN_FILE = PLAN.write()
 except VseppError as error:
     # Without the lines of this file, which Snakemake would print of an exception.
@@ -135,13 +138,6 @@ def of_phase(phase, versioned=True):
         if made.versioned is versioned
         for path in made.targets
     ]
-
-
-def ask_for_files():
-    """Say at once, and not in the first hour, which files nobody but the user can get."""
-    for file in PLAN.downloads.values():
-        if not file.spec.mirrors and not file.path.exists():
-            logger.warning(f"{file.spec.file} is not there. {file.spec.instructions}")
 
 
 def announce():

@@ -613,3 +613,16 @@ def test_two_specs_of_one_name_are_refused(tmp_path):
         make_plan(
             tmp_path / "params", {"preset": "paper", "fidelity": "code", "archives": str(tmp_path / "own")}
         )
+
+
+def test_what_a_folder_of_raw_files_lacks_is_said_with_its_name_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kaggle" / "Images").mkdir(parents=True)
+    archives = str(tmp_path / "kaggle")
+    (said,) = make_plan(PARAMS, {"preset": "flickr8k", "archives": archives}).absent()
+    assert all(
+        name in said for name in (archives, "Flickr8k_Dataset.zip", "Images", "captions.txt", "1.12 GB")
+    )
+    (tmp_path / "kaggle" / "Flickr8k_Dataset").mkdir()
+    (said,) = make_plan(PARAMS, {"preset": "flickr8k", "archives": archives}).absent()
+    assert "Flickr8k_Dataset" not in said and "Flickr8k_text.zip" in said

@@ -77,3 +77,24 @@ def test_all_mistakes_are_told_when_parameters_are_read(tmp_path):
     for mistake in ("'nan'; expected a percentage", "'467'; expected a percentage", "plaice: unknown key"):
         assert mistake in said
     assert read_published(PARAMS / "papers/vsepp/published.csv")["table1", "1.1"]["i2t_r1"] == "43.4"
+
+
+RECALLS = "table,row,kind,i2t_r1,i2t_r5,i2t_r10,t2i_r1,t2i_r5,t2i_r10,rsum,note"
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        ("80,70,90,1,2,3,246,", "i2t_r5"),
+        ("10,20,30,9,8,30,107,", "t2i_r5"),
+        ("10,20,30,10,20,30,130,", "rsum"),
+        ("10,20,30,10,20,30,120,a\0b", "NUL"),
+    ],
+)
+def test_recalls_rise_with_k_and_add_up(tmp_path, cells, said):
+    path = tmp_path / "published.csv"
+    path.write_text(f"{RECALLS}\n1,1.1,quoted,{cells}\n")
+    with pytest.raises(VseppError, match=said):
+        read_published(path)
+    path.write_text(f'{RECALLS}\n1,1.1,quoted,10,20,15,10,20,30,120.3,"i2t_r10: [sic] printed so"\n')
+    assert read_published(path)
