@@ -86,8 +86,11 @@ class _Site:
         if upload is None or not upload.filename:
             raise BadRequest("No picture was chosen.")
         with self.upload_lock:
-            picture = read_picture(upload.read(), upload.filename, upright=True, largest=MOST_PIXELS).rgb
             stores = [index.model.run.eval_store for index in self.indexes]
+            shortest = 4 * max(store.side for store in stores)
+            picture = read_picture(
+                upload.read(), upload.filename, upright=True, largest=MOST_PIXELS, shortest=shortest
+            ).rgb
             shrunk = [resized(picture, store, upload.filename) for store in stores]
             shown = small_jpeg(picture, _SIDE, _QUALITY)
             del picture

@@ -284,7 +284,9 @@ def _decoded(data: bytes, largest: int, shortest: int | None) -> tuple[Image.Ima
             image = _loaded(_without_metadata(data), largest, shortest)
         except OSError as error:
             if "truncated" in str(error).lower():
-                raise VseppError("ends early; expected a whole picture: fetch it again") from error
+                raise VseppError(
+                    f"ends early; expected a whole picture, of at most {largest:,} pixels: fetch it again"
+                ) from error
             raise
         with suppress(Exception):  # the header may still be whole
             return image, _orientation(_opened(io.BytesIO(data), largest))
