@@ -10,6 +10,7 @@ import numpy as np
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, write_arrays
 from vsepp.data.arrays import read_npz
+from vsepp.evaluation.meaning import check_meaning
 from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
 from vsepp.evaluation.truth import checked_ids
 
@@ -20,7 +21,7 @@ _EXPECTED = "an .npz of embeddings, scores or lists"
 
 @dataclass(frozen=True, eq=False)
 class TestSet:
-    """What is ranked. Checked on creation: a `VseppError` names the wrong array and row."""
+    """What is ranked. Checked on creation, shapes and meaning: a `VseppError` names the wrong array and row."""
 
     __test__ = False  # no test of pytest
 
@@ -44,6 +45,7 @@ class TestSet:
             caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
             similarity=self.similarity or self.scores.words,
         )
+        check_meaning(self.scores, self.caption_to_image)
 
     @classmethod
     def read(cls, path: Path) -> TestSet:

@@ -1,0 +1,105 @@
+"""Arrays of the right shape and another meaning are refused, and odd models are not."""
+
+import numpy as np
+import pytest
+
+from vsepp.base.errors import VseppError
+from vsepp.evaluation.scores import DOT, BestLists, EmbeddingScores, ScoreMatrix
+from vsepp.evaluation.test_set import TestSet
+
+N, DRAWN = 60, np.random.default_rng(0)
+IMAGES = DRAWN.standard_normal((N, 16)).astype(np.float32)
+OWN = np.repeat(np.arange(N), 5)
+CAPTIONS = IMAGES[OWN] + 0.3 * DRAWN.standard_normal((5 * N, 16)).astype(np.float32)
+SCORES = IMAGES @ CAPTIONS.T
+
+
+def ranked(images, captions=CAPTIONS, own=None):
+    own = np.arange(len(images)) if own is None else own
+    return TestSet(EmbeddingScores(images, captions[: len(own)], DOT), own)
+
+
+def lists(scores, k=10, *, shuffled=False):
+    def best(rows):
+        items = np.argsort(-rows, axis=1)[:, :k]
+        items = DRAWN.permuted(items, axis=1) if shuffled else items
+        return items, np.take_along_axis(rows, items, 1)
+
+    return BestLists(best(scores), best(scores.T))
+
+
+FIVE = IMAGES[OWN]
+REPEATED = {
+    "equal": (FIVE, "images[::5]"),
+    "half": (FIVE.astype(np.float16), "images[::5]"),
+    "rounded": (FIVE * (1 + 1e-7 * DRAWN.standard_normal(FIVE.shape).astype(np.float32)), "images[::5]"),
+    "rounded as bfloat16": (
+        FIVE * (1 + 1e-4 * DRAWN.standard_normal(FIVE.shape).astype(np.float32)),
+        "images[::5]",
+    ),
+    "twice": (np.repeat(IMAGES, 2, 0), "images[::2]"),
+    "tiled": (np.tile(IMAGES, (5, 1)), "images[:60]"),
+    "in any order": (FIVE[DRAWN.permutation(5 * N)], "each image once"),
+    "as often as captions": (np.repeat(IMAGES, DRAWN.integers(3, 6, N), 0), "each image once"),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_images_that_are_listed_several_times_are_refused_with_the_cure(case):
+    images, cure = REPEATED[case]
+    with pytest.raises(VseppError, match="image_embeddings") as caught:
+        ranked(images)
+    assert cure in str(caught.value)
+    if len(images) == len(OWN):
+        with pytest.raises(VseppError, match=r"scores: "):
+            TestSet(ScoreMatrix(images @ CAPTIONS.T), np.arange(len(images)))
+    assert ranked(IMAGES, own=OWN).scores.shape == (N, 5 * N)
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        np.ones((N, 16), np.float32),
+        np.ones((N, 16), np.float32) * (1 + 1e-6 * DRAWN.standard_normal((N, 16)).astype(np.float32)),
+        np.concatenate([IMAGES, IMAGES[:5]]),
+    ],
+    ids=["collapsed", "collapsed up to rounding", "a few doubles"],
+)
+def test_collapsed_models_and_a_few_doubles_are_ranked(images):
+    assert ranked(images).scores.shape[0] == len(images)
+
+
+def test_distances_in_the_place_of_scores_are_refused():
+    distances = ((IMAGES[:, None] - CAPTIONS) ** 2).sum(2)
+    with pytest.raises(VseppError, match=r"^scores: .*negative"):
+        TestSet(ScoreMatrix(distances), OWN)
+    near, far = lists(-distances), lists(-distances)
+    near.lists = {key: (items, -scores) for key, (items, scores) in near.lists.items()}
+    with pytest.raises(VseppError, match=r"^i2t_scores: .*60 of 60.*negative"):
+        TestSet(near, OWN)
+    assert TestSet(far, OWN) and TestSet(ScoreMatrix(-distances), OWN)
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        lists(SCORES, 1),
+        lists(SCORES, 2, shuffled=True),
+        lists(SCORES, 10, shuffled=True),
+        lists(np.zeros_like(SCORES)),
+        ScoreMatrix(DRAWN.standard_normal(SCORES.shape)),
+        ScoreMatrix(np.zeros_like(SCORES)),
+        ScoreMatrix(np.where(DRAWN.random(SCORES.shape) < 0.5, -np.inf, SCORES)),
+    ],
+    ids=[
+        "lists of one",
+        "two in any order",
+        "ten in any order",
+        "tied lists",
+        "chance",
+        "ties",
+        "half left out",
+    ],
+)
+def test_what_is_odd_and_no_distance_is_ranked(scores):
+    assert TestSet(scores, OWN).scores is scores

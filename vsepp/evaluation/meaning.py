@@ -1,0 +1,129 @@
+"""What arrays of the right shape can still get wrong: images that are listed several times, distances in the place of scores."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vsepp.base.errors import VseppError
+from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
+
+_LOOKED_AT = 1000
+"""Rows that are compared, drawn at random: enough to tell a half from a few."""
+_COLUMNS = 1024
+"""Columns of the rows that are compared."""
+_MOST_TIMES = 20
+"""Times that one image may be listed, as often as it has captions; more equal rows are a model that tells few images apart."""
+_EQUAL, _OF_SPREAD = 1e-3, 1e-2
+"""Two rows are one image if they differ by less than this part of their length, and of the distance between any two rows."""
+_REVERSED = 0.9
+"""Share of wrong items above an item's own, and of lists that rise, from which on scores are taken for distances."""
+_FEWEST, _FEWEST_ROWS = 5, 20
+"""Images or lists that are needed to tell distances, and rows to tell repeated images: hand-written sets have equal rows."""
+
+
+def check_meaning(scores: Scores, caption_to_image: np.ndarray) -> None:
+    """Refuse scores that have the right shape and another meaning.
+
+    Not refused: a model that gives all images one embedding, a model at chance, ties, unsorted lists, and the few images that real data
+    have twice.
+
+    Parameters
+    ----------
+    scores
+        `scores[image, caption]` of a whole test set.
+    caption_to_image
+        `(n_captions,)`, the row of each caption's image.
+
+    Raises
+    ------
+    VseppError
+        If most images are listed several times, saying what to give instead; and if scores are distances: own captions have the lowest
+        scores of a matrix, or lists rise from the first place to the last.
+    """
+    if isinstance(scores, EmbeddingScores):
+        _refuse_repeated("image_embeddings", scores.images)
+    elif isinstance(scores, ScoreMatrix):
+        _refuse_repeated("scores", scores.scores)
+        _refuse_distances(scores.scores, caption_to_image)
+    elif isinstance(scores, BestLists):
+        _refuse_repeated("i2t_items, i2t_scores", np.hstack(scores.lists["i2t"]))
+        for direction, (items, values) in scores.lists.items():
+            _refuse_rising(direction, items, values)
+
+
+def _refuse_repeated(name: str, rows: np.ndarray) -> None:
+    count = len(rows)
+    if count < _FEWEST_ROWS:
+        return
+    generator = np.random.default_rng(0)
+    rows = _finite(rows[:, np.sort(generator.permutation(rows.shape[1])[:_COLUMNS])])
+    chosen = generator.permutation(count)[:_LOOKED_AT]
+    lengths = np.linalg.norm(rows[chosen], axis=1)
+    apart = np.median(_distances(rows, chosen, (chosen + 1 + count // 2) % count))
+    if not apart > 0:  # one embedding for most images: such a model ranks like chance, and the numbers say so
+        return
+
+    def share(partners: np.ndarray) -> float:
+        """Of the rows that are equal to their partners, which are other rows."""
+        others = chosen != partners
+        near = _distances(rows, chosen, partners) <= np.minimum(_EQUAL * lengths, _OF_SPREAD * apart)
+        return float(near[others].mean()) if others.any() else 0.0
+
+    for times in range(min(_MOST_TIMES, count // 2), 1, -1):
+        if count % times:
+            continue
+        images = count // times
+        if share(chosen - chosen % times) > 0.95:
+            cure = f"images[::{times}] and caption_to_image = repeat(arange({images}), {times})"
+        elif share(chosen % images) > 0.95:
+            cure = f"images[:{images}] and caption_to_image = tile(arange({images}), {times})"
+        else:
+            continue
+        raise VseppError(f"{name}: {count:,} rows are {images:,} images, {times} times each: give {cure}")
+    # In any order: rows that are equal lie beside each other along any direction.
+    direction = generator.standard_normal(rows.shape[1]).astype(np.float32)
+    order = np.argsort(rows @ direction, kind="stable")
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 1 / _MOST_TIMES:
+        raise VseppError(
+            f"{name}: more than half of the {count:,} rows are the same image as another row: give each image once, and "
+            "caption_to_image with the row of each caption's image"
+        )
+
+
+def _distances(rows: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(rows[some] - rows[others], axis=1)
+
+
+def _finite(rows: np.ndarray) -> np.ndarray:
+    """Rows as numbers to subtract: what is left out as minus infinity is one number for all."""
+    return np.nan_to_num(np.asarray(rows, np.float32), neginf=-1e6, posinf=1e6)
+
+
+def _refuse_distances(scores: np.ndarray, caption_to_image: np.ndarray) -> None:
+    images, captions = scores.shape
+    if images < _FEWEST:
+        return
+    chosen = np.sort(np.random.default_rng(0).permutation(captions)[:_LOOKED_AT])
+    some = scores[:, chosen]
+    above = float(np.mean(some > some[caption_to_image[chosen], np.arange(len(chosen))]))
+    if above * images / (images - 1) > _REVERSED:
+        raise VseppError(
+            f"scores: {above:.0%} of the images have a higher score with a caption than its own image: these look like "
+            "distances; larger must be nearer: give their negative"
+        )
+
+
+def _refuse_rising(direction: str, items: np.ndarray, scores: np.ndarray) -> None:
+    listed = items >= 0
+    pairs = listed[:, 1:] & listed[:, :-1]
+    if items.shape[1] < 2 or len(items) < _FEWEST:
+        return
+    steps = np.where(pairs, np.diff(scores.astype(np.float64), axis=1), 0)
+    rising = (steps >= 0).all(axis=1) & (steps > 0).any(axis=1)
+    if rising.mean() > _REVERSED:
+        raise VseppError(
+            f"{direction}_scores: they rise from the first place to the last in {rising.sum():,} of {len(items):,} lists: these look "
+            "like distances; larger must be nearer: give their negative"
+        )
