@@ -243,6 +243,7 @@ class Model:
             If the embeddings do not have the model's size, or are the wrong way round.
         """
         _require_sides(images, captions)
+        images, captions = _array(images, "images"), _array(captions, "captions")
         for name, embeddings in (("images", images), ("captions", captions)):
             if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
                 raise VseppError(
@@ -345,7 +346,7 @@ def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.
 
 
 def _checked_scores(scores: np.ndarray) -> np.ndarray:
-    scores = np.asarray(scores)
+    scores = _array(scores, "scores")
     if scores.ndim != 2:
         raise VseppError(f"scores: expected shape (queries, candidates), got {scores.shape}")
     return scores
@@ -482,6 +483,16 @@ def _require_sides(images: object, captions: object) -> None:
 
 
 def _array(value: Any, name: str) -> np.ndarray:
+    """An argument as an array; a tensor of any floating-point type, with or without gradient, on any device."""
+    if isinstance(value, torch.Tensor):
+        if value.is_meta:
+            raise VseppError(
+                f"{name}: expected values, got a meta tensor {tuple(value.shape)}, which has none"
+            )
+        value = value.detach().cpu()
+        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+    if value is None:
+        raise VseppError(f"{name}: expected an array, got None")
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
@@ -490,6 +501,10 @@ def _array(value: Any, name: str) -> np.ndarray:
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
     """Items as a list, with at least one item."""
+    if items is None:
+        raise VseppError(f"{what}: expected a list, such as {such_as}, got None")
+    if isinstance(items, np.ndarray | torch.Tensor) and items.ndim < 4:
+        raise VseppError(f"{what}: expected a list, such as {such_as}, got one array {tuple(items.shape)}")
     if isinstance(items, str | bytes | os.PathLike | Image.Image):
         raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
     listed = list(items)

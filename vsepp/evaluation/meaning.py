@@ -81,7 +81,7 @@ def _refuse_repeated(name: str, rows: np.ndarray) -> None:
             continue
         raise VseppError(f"{name}: {count:,} rows are {images:,} images, {times} times each: give {cure}")
     # In any order: rows that are equal lie beside each other along any direction.
-    direction = generator.standard_normal(rows.shape[1]).astype(np.float32)
+    direction = generator.standard_normal((rows.shape[1],), np.float32)
     order = np.argsort(rows @ direction, kind="stable")
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)

@@ -332,6 +332,7 @@ class ScoreMatrix(Blocks):
         if scores.ndim != 2 or 0 in scores.shape or scores.dtype.kind != "f":
             raise VseppError(
                 f"scores: expected floating-point numbers (images, captions), got shape {scores.shape} of {scores.dtype}"
+                + _converted(scores, "scores")
             )
         if (unknown := np.isnan(scores.max(axis=1))).any():
             raise VseppError(f"scores: image row {np.argmax(unknown)} holds NaN, which has no rank")
@@ -387,6 +388,8 @@ class BestLists(Scores):
         self.shape = len(i2t[0]), len(t2i[0])
         self.lists = {"i2t": i2t, "t2i": t2i}
         for (direction, (items, scores)), gallery in zip(self.lists.items(), self.shape[::-1], strict=True):
+            if scores.dtype.kind not in "fiu":
+                raise VseppError(f"{direction}_scores: expected floating-point numbers, got {scores.dtype}")
             whole = items.ndim == 2 and items.dtype.kind in "iu" and items.shape == scores.shape
             if not whole or not 0 < items.shape[1] <= gallery:
                 raise VseppError(
@@ -522,7 +525,9 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
             "encode at least one image and one caption"
         )
     if embeddings.dtype.kind != "f":
-        raise VseppError(f"{what}: expected floating-point numbers, got dtype {embeddings.dtype}")
+        raise VseppError(
+            f"{what}: expected floating-point numbers, got dtype {embeddings.dtype}{_converted(embeddings, what)}"
+        )
     with np.errstate(over="ignore"):
         embeddings = np.ascontiguousarray(embeddings, dtype=np.float32)
         squares = np.vecdot(embeddings, embeddings)
@@ -536,6 +541,11 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
             "the training may have diverged, or a norm of zero was divided by"
         )
     return embeddings
+
+
+def _converted(array: np.ndarray, what: str) -> str:
+    """What makes whole numbers right, as the end of a message."""
+    return f'; convert: {what}.astype("float32")' if array.dtype.kind in "iu" else ""
 
 
 def _checked_similarity(similarity: Component) -> Component:

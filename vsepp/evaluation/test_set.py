@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading, write_arrays
+from vsepp.base.files import reading, require_file, write_arrays
+from vsepp.base.signatures import HEAD, NPY, TORCH, kind_of
 from vsepp.data.arrays import read_npz
 from vsepp.evaluation.meaning import check_meaning
 from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
@@ -71,6 +72,14 @@ class TestSet:
             "caption_to_image",
             *_IDS,
         )
+        require_file(path, _EXPECTED)
+        with path.open("rb") as stream:
+            kind_of_file = kind_of(stream.read(HEAD))
+        if kind_of_file in (TORCH, NPY):
+            raise VseppError(
+                f"{path}: is {kind_of_file}; expected {_EXPECTED}: numpy.savez(FILE, image_embeddings=…, "
+                "caption_embeddings=…, caption_to_image=…)"
+            )
         arrays = read_npz(path, known, _EXPECTED)
         kind = next((kind for kind in _KINDS if not arrays.keys().isdisjoint(kind.ARRAYS)), EmbeddingScores)
         wanted = {*kind.ARRAYS, "caption_to_image"}
@@ -95,6 +104,13 @@ class TestSet:
 def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
     """The image row of each caption as int64, every row in range and every image with a caption."""
     owner = np.asarray(caption_to_image)
+    if owner.shape == (n_images,) and n_images > n_captions:
+        raise VseppError(
+            f"scores are of {n_images} images and {n_captions} captions, but caption_to_image has {n_images} rows: "
+            "expected (images, captions); give the scores' transpose"
+        )
+    if owner.dtype.kind == "f" and np.isfinite(owner).all() and (owner == np.trunc(owner)).all():
+        owner = owner.astype(np.int64)
     if owner.shape != (n_captions,) or owner.dtype.kind not in "iu":
         raise VseppError(
             f"caption_to_image: expected {n_captions} integers, one per caption, got shape {owner.shape} "
@@ -103,9 +119,10 @@ def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: in
     outside = np.flatnonzero((owner < 0) | (owner >= n_images))
     if outside.size:
         row = outside[0]
+        from_one = owner.min() == 1 and owner.max() == n_images
         raise VseppError(
             f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
-            f"({outside.size} rows are outside)"
+            f"({outside.size} rows are outside)" + ("; rows count from 0: subtract 1" if from_one else "")
         )
     owner = owner.astype(np.int64)
     missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)

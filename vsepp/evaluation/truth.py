@@ -16,6 +16,7 @@ Other truths know more: in Crisscrossed Captions and ECCV Caption a query has ma
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -163,6 +164,19 @@ class Truth:
         if self.image_ids is None or self.caption_ids is None or self.caption_to_image is None:
             return self
         gallery = np.asarray(self.caption_ids)[: len(self.caption_ids) - self.absent]
+        image_ids, caption_ids = _numbers(image_ids, self.image_ids), _numbers(caption_ids, gallery)
+        known = image_ids is not None and bool(np.isin(image_ids, np.asarray(self.image_ids)).all())
+        if known and image_ids is not None and caption_ids is not None and len(caption_ids) > len(gallery):
+            surplus = np.setdiff1d(caption_ids, gallery)
+            of = (
+                image_ids[caption_to_image[np.flatnonzero(caption_ids == surplus[0])[0]]]
+                if len(surplus)
+                else ""
+            )
+            raise VseppError(
+                f"truth {self.name}: {len(caption_ids):,} captions, the truth has {len(gallery):,}: keep the five with the "
+                f"lowest ids of each image; caption {surplus[0]} of image {of} is one too many"
+            )
         images = _places("image", image_ids, np.asarray(self.image_ids), self.name)
         captions = _places("caption", caption_ids, gallery, self.name)
         owner = images[self.caption_to_image[np.argsort(captions)]]
@@ -196,6 +210,14 @@ class Truth:
             else np.append(caption_ids, self.caption_ids[len(gallery) :]),
             caption_to_image=owner,
         )
+
+
+def _numbers(ids: np.ndarray | None, known: Sequence[str | int] | np.ndarray) -> np.ndarray | None:
+    """Ids in text as the whole numbers that a truth has: `42`, `000000000042`, `COCO_val2014_000000000042.jpg`."""
+    if ids is None or ids.dtype.kind != "U" or np.asarray(known).dtype.kind not in "iu":
+        return ids
+    found = [re.fullmatch(r"(?:.*[/_])?([0-9]{1,18})(?:\.[A-Za-z]+)?", text) for text in ids.tolist()]
+    return np.array([int(each[1]) for each in found if each], np.int64) if all(found) else ids
 
 
 def _places(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
@@ -340,9 +362,19 @@ def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | N
     if ids is None:
         return None
     ids = np.asarray(ids)
+    if ids.dtype.kind == "f" and (np.abs(ids) < 2**53).all() and (ids == np.trunc(ids)).all():
+        ids = ids.astype(np.int64)
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
         raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
-    ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
+    if ids.dtype.kind == "U":
+        wrong = [not text.isprintable() or not text.strip() for text in ids.tolist()]
+        expected = "a text that is not empty, without control characters"
+    else:
+        wrong, expected = ids > np.iinfo(np.int64).max, "a whole number below 2^63"
+        ids = ids if np.any(wrong) else ids.astype(np.int64)
+    if np.any(wrong):
+        row = int(np.argmax(wrong))
+        raise VseppError(f"{what}: row {row} is {ids[row : row + 1].tolist()[0]!r}; expected {expected}")
     known, first, times = np.unique(ids, return_index=True, return_counts=True)
     if len(known) < count:
         row = first[times > 1].min()

@@ -102,7 +102,7 @@ def captions(row=0, value=0.0):
         ("caption_to_image", [0, -1, 2, 1, 0], "caption_to_image: row 1 is -1"),
         ("caption_to_image", [0, 1, 1, 1, 0], "image row 2 has no caption"),
         ("caption_to_image", [0, 1, 2], r"caption_to_image: expected 5 integers.* shape \(3,\)"),
-        ("caption_to_image", [0.0, 1.0, 2.0, 0.0, 0.0], "caption_to_image: expected 5 integers.* float64"),
+        ("caption_to_image", [0.5, 1.0, 2.0, 0.0, 0.0], "caption_to_image: expected 5 integers.* float64"),
         ("similarity", "cosine", "no similarity is named 'cosine'; there are dot, order"),
         ("similarity", ["dot", "dot"], "similarity: expected one string"),
         ("similarity", 3, "similarity: expected one string"),
