@@ -367,7 +367,7 @@ def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | N
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
         raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
     if ids.dtype.kind == "U":
-        wrong = [not text.isprintable() or not text.strip() for text in ids.tolist()]
+        wrong = np.array([not text.isprintable() or not text.strip() for text in ids.tolist()])
         expected = "a text that is not empty, without control characters"
     else:
         wrong, expected = ids > np.iinfo(np.int64).max, "a whole number below 2^63"
