@@ -113,9 +113,9 @@ def test_a_picture_is_asked_about_a_file_of_captions(reproduced, test_split, tmp
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        (["--text", "a dog", "--pictures", "nowhere"], "--pictures nowhere: no such folder"),
-        (["--image", "a.jpg", "--captions", "nowhere.txt"], "--captions nowhere.txt: no such file"),
-        (["--image", "b.jpg", "--captions", "captions.txt"], "--image b.jpg: no such file"),
+        (["--text", "a dog", "--pictures", "nowhere"], "nowhere: no such folder"),
+        (["--image", "a.jpg", "--captions", "nowhere.txt"], "nowhere.txt: no such file"),
+        (["--image", "b.jpg", "--captions", "captions.txt"], "b.jpg: no such file"),
         (["--text", "a dog", "--captions", "captions.txt"], "there are no pictures: give a folder"),
         (["--image", "a.jpg", "--captions", "empty.txt"], "empty.txt: expected a caption a line, found none"),
         (["--image", "a.jpg", "--captions", "long.txt"], "long.txt, line 2: 1,001 characters"),
@@ -128,7 +128,7 @@ def test_what_a_question_looks_in_is_checked(reproduced, tmp_path, monkeypatch, 
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "long.txt").write_text("a\n" + "a" * 1001)
     (tmp_path / "latin.txt").write_bytes("ein Müll".encode("latin-1"))
-    (tmp_path / "a.jpg").touch()
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.jpg")
     assert main(["query", str(reproduced.model(VSEPP)), *question]) == 1
     assert said in capsys.readouterr().err
 
@@ -300,7 +300,6 @@ def opened(browser, served, request):
 @pytest.mark.browser
 def test_a_sentence_is_asked_by_keyboard(opened):
     require_good(opened)
-    opened.keyboard.press("Tab")
     opened.keyboard.type("a red circle")
     opened.keyboard.press("Enter")
     opened.wait_for_url("**/?text=a+red+circle")

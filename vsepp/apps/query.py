@@ -20,7 +20,6 @@ from PIL import Image
 
 from vsepp.api import LAYOUT_FILE, Model, load
 from vsepp.apps.kept_vectors import KeptVectors
-from vsepp.apps.own_pictures import command_of
 from vsepp.base.errors import VseppError
 from vsepp.base.files import require_folder, shown, text_of, value_digest
 from vsepp.base.manifest import (
@@ -229,6 +228,8 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     manifest = require_intact(evaluated, "embeddings.npz")
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if corpus is None:
+        from vsepp.apps.own_pictures import command_of  # it needs the packages of the workflow
+
         again = command_of(folder) or "make it again, or get it"
         raise VseppError(
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
