@@ -131,7 +131,7 @@ class Model:
         ----------
         images
             Paths, bytes of files, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
-            pictures are taken as RGB, an alpha channel is dropped, and a picture is turned as its EXIF data say, unlike the
+            pictures are taken as RGB, what is transparent lies on white, and a picture is turned as its EXIF data say, unlike the
             photographs of a data set, for which the run's `exif_orientation` decides.
 
         Returns
