@@ -39,7 +39,7 @@ from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.report.models import HISTORY_FILE, Model, seed_folders
+from vsepp.report.models import HISTORY_FILE, Model, known_metrics, seed_folders
 from vsepp.report.records import read_results
 
 CARD = "README.md"
@@ -163,5 +163,6 @@ def evaluations_of(folder: Path) -> Iterator[tuple[Model, str, dict[str, Interva
         if (evaluated := evaluation_of(trained)) is not None:
             model = read_results(evaluated, trained, trained=(trained / HISTORY_FILE).is_file())
             for protocol in model.metrics:
-                values = np.array([model.values(protocol, name) for name in _WITH_INTERVAL])
-                yield model, protocol, dict(zip(_WITH_INTERVAL, image_intervals(values), strict=True))
+                known = known_metrics([model], protocol, _WITH_INTERVAL)
+                values = np.array([model.values(protocol, name) for name in known])
+                yield model, protocol, dict(zip(known, image_intervals(values), strict=True))

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.files import write_arrays, write_text
+from vsepp.evaluation.metrics import METRICS
+from vsepp.evaluation.paper import CUTS
 from vsepp.evaluation.ranks import (
     Ranks,
     RetrievalMetrics,
@@ -63,6 +65,21 @@ class Evaluation:
         """k, how many items of each query were re-ranked; 0: none."""
         return self.lists["t2i_items"].shape[1] if self.lists else 0
 
+    @property
+    def depths(self) -> dict[str, int]:
+        """Task → how many of each query's best items are known, where lists do not hold all; metrics that need more are left out."""
+        return {task: of.depth for task, of in self.ranks.items() if of.depth is not None}
+
+    @cached_property
+    def ties(self) -> dict[str, dict[str, int]]:
+        """Task → `r1`, `r5`, `r10` → number of queries of which the order of tied items decides whether they count, where there are any."""
+        counts = {
+            task: {f"r{k}": int(of.tied_at(k).sum()) for k in CUTS if METRICS[f"r{k}"].is_known(of)}
+            for task, of in self.ranks.items()
+        }
+        some = {task: {cut: number for cut, number in of.items() if number} for task, of in counts.items()}
+        return {task: of for task, of in some.items() if of}
+
     @cached_property
     def metrics(self) -> RetrievalMetrics:
         """Mean over the folds."""
@@ -101,6 +118,8 @@ class Evaluation:
             "n_captions": self.shape[1],
             "similarity": self.similarity,
             **({"reranked": self.reranked} if self.lists else {}),
+            **({"depth": self.depths} if self.depths else {}),
+            **({"ties": self.ties} if self.ties else {}),
             **self.metrics.to_dict(),
             **({} if self.truth.by_people else {"per_fold": [fold.to_dict() for fold in self.per_fold]}),
             **{
@@ -141,15 +160,16 @@ def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = N
     here = [truth.of_rows(tested.image_ids, tested.caption_ids, tested.caption_to_image) for truth in truths]
     ends = [[fold.indices(tested.scores.shape[0])[:2] for fold in truth.folds] for truth in here]
     folds = {of: _Fold.of(tested, *of, rerank) for of in dict.fromkeys(one for each in ends for one in each)}
-    ranks: list[dict[str, np.ndarray]] = [{} for _ in here]
+    counts: list[dict[str, np.ndarray]] = [{} for _ in here]
     for of, fold in folds.items():
         asking = [number for number, each in enumerate(ends) if of in each]
         parts = [fold.part(here[number]) for number in asking]
         found = rank_each(fold.scores, [truth for truth, _ in parts])
         for number, (_, inside), of_tasks in zip(asking, parts, found, strict=True):
             for task, of_task in of_tasks.items():
-                every = ranks[number].setdefault(task, np.empty(len(here[number].tasks[task].items)))
-                every[inside[task]] = of_task
+                positives = len(here[number].tasks[task].items)
+                every = counts[number].setdefault(task, np.empty((2, positives), np.int64))
+                every[:, inside[task]] = of_task
     results = []
     for number, truth in enumerate(truths):
         its = [folds[of] for of in ends[number]]
@@ -158,7 +178,7 @@ def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = N
                 truth,
                 tested.similarity,
                 (sum(fold.scores.shape[0] for fold in its), sum(fold.scores.shape[1] for fold in its)),
-                task_ranks(truth, ranks[number]),
+                task_ranks(truth, counts[number], its[0].scores.depths),
                 _correlations(truth, here[number], its[0].scores),
                 _joined(its) if rerank and not truth.by_people else {},
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.paper import PAPER, Metric
+from vsepp.evaluation.paper import CUTS, PAPER, Metric
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,12 +43,16 @@ def _ndcg(ranks: TaskRanks, k: int = 10) -> Any:
     return ranks.sums(gains) / best[np.minimum(ranks.counts, k) - 1]
 
 
+def _most_positives(ranks: TaskRanks) -> int:
+    return int(ranks.counts.max())
+
+
 METRICS: dict[str, Metric] = {
     **PAPER,
     "mrr": Metric("MRR", lambda ranks: 1 / (ranks.best + 1)),
-    "rprecision": Metric("R-Precision", _r_precision, needs_all=True),
-    "mapr": Metric("mAP@R", _average_precision, needs_all=True),
-    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True),
+    "rprecision": Metric("R-Precision", _r_precision, needs_all=True, depth=_most_positives),
+    "mapr": Metric("mAP@R", _average_precision, needs_all=True, depth=_most_positives),
+    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True, depth=lambda ranks: 10),
 }
 """Key → metric."""
 RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
@@ -74,8 +78,8 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
     Returns
     -------
     np.ndarray
-        `(n_images,)` float64; `None` where the metric's task was not ranked. Queries of one image count together: m + (f − m·q) / q̄, with
-        a fold's metric m and mean number of queries q̄, for an image whose q queries have values that add up to f; where all images have
+        `(n_images,)` float64; `None` where the metric's task was not ranked, or lists of the best are too short for it. Queries of one
+        image count together: m + (f − m·q) / q̄, with a fold's metric m and mean number of queries q̄, for an image whose q queries have values that add up to f; where all images have
         equally many queries, this is f / q.
 
     Raises
@@ -89,9 +93,9 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
     if metric == "rsum":
         every = [per_image(ranks, recall) for recall in RECALLS]
-        return np.sum(every, axis=0)  # type: ignore[arg-type]  # both directions are always ranked
+        return None if any(of is None for of in every) else np.sum(every, axis=0)  # type: ignore[arg-type]
     task, _, key = metric.partition("_")
-    if task not in ranks:
+    if task not in ranks or not METRICS[key].is_known(ranks[task]):
         return None
     of_task, n = ranks[task], 1 + max(int(each.images.max()) for each in ranks.values())
     images, size = of_task.images, of_task.fold
@@ -106,6 +110,8 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
 def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
     """Whether no test tells a ranking from chance: the 95 % interval of its rsum over the images does not lie above chance's rsum.
 
+    Of lists of the best, the recalls that they are long enough for take the place of rsum.
+
     One image tells nothing.
 
     Parameters
@@ -115,13 +121,16 @@ def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
     n_images, n_captions
         Number of images and of captions that were ranked, in all folds.
     """
+    import numpy as np
+
     from vsepp.evaluation.ranks import chance_rsum
 
-    values = per_image(ranks, "rsum")
-    assert values is not None
+    cuts = [[k for k in CUTS if METRICS[f"r{k}"].is_known(ranks[task])] for task in ("i2t", "t2i")]
+    recalls = [f"{task}_r{k}" for task, some in zip(("i2t", "t2i"), cuts, strict=True) for k in some]
+    values = np.sum([per_image(ranks, recall) for recall in recalls], axis=0)  # type: ignore[arg-type]
     if len(values) < 2:
         return True
     folds = len(values) // ranks["i2t"].fold
     positives = [ranks[task].counts for task in ("i2t", "t2i")] if ranks["i2t"].whole else None
     low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5
-    return bool(low <= chance_rsum(n_images / folds, n_captions / folds, positives))
+    return bool(low <= chance_rsum(n_images / folds, n_captions / folds, positives, cuts))

@@ -5,6 +5,7 @@ NumPy is imported where it is needed, since configuration reads the names of met
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,9 @@ from vsepp.base.errors import VseppError
 
 if TYPE_CHECKING:
     from vsepp.evaluation.ranks import TaskRanks
+
+CUTS = (1, 5, 10)
+"""K of the paper's R@K."""
 
 
 def _mean(values: Any) -> float:
@@ -34,11 +38,17 @@ class Metric:
     lower_is_better: bool = False
     needs_all: bool = False
     """Whether it needs the ranks of every positive, not of each query's best alone."""
+    depth: Callable[[TaskRanks], float] = lambda ranks: math.inf
+    """How many of each query's best items it needs; by default all."""
 
     @property
     def is_mean(self) -> bool:
         """Whether it is the mean of its queries' values."""
         return self.mean is _mean
+
+    def is_known(self, ranks: TaskRanks) -> bool:
+        """Whether the lists that were ranked are long enough; see `TaskRanks.depth`."""
+        return ranks.depth is None or self.depth(ranks) <= ranks.depth
 
     def values(self, ranks: TaskRanks) -> Any:
         """Value of each query, `(n_queries,)`, without the factor.
@@ -55,8 +65,9 @@ class Metric:
         return self.of(ranks)
 
     def by_fold(self, ranks: TaskRanks) -> list[float]:
-        """The metric of each fold, without the factor; errors as in `values`."""
-        return [self.mean(values) for values in ranks.by_fold(self.values(ranks))]
+        """The metric of each fold, without the factor, NaN where lists are too short for it; errors as in `values`."""
+        known = self.is_known(ranks)
+        return [self.mean(values) if known else math.nan for values in ranks.by_fold(self.values(ranks))]
 
     def __call__(self, ranks: TaskRanks) -> float:
         """The metric of all queries, the mean over the folds; errors as in `values`."""
@@ -70,11 +81,18 @@ def _median_rank(values: Any) -> float:
     return float(np.floor(np.median(values))) + 1
 
 
+def _median_depth(ranks: TaskRanks) -> int:
+    """The place of the upper one of the two ranks in the middle, which the median is the mean of."""
+    return max(int(sorted(best)[len(best) // 2]) + 1 for best in ranks.by_fold(ranks.best))
+
+
 PAPER: dict[str, Metric] = {
-    "r1": Metric("R@1", lambda ranks: ranks.found(1)),
-    "r5": Metric("R@5", lambda ranks: ranks.found(5)),
-    "r10": Metric("R@10", lambda ranks: ranks.found(10)),
-    "medr": Metric("Med r", lambda ranks: ranks.best, _median_rank, 1.0, lower_is_better=True),
+    "r1": Metric("R@1", lambda ranks: ranks.found(1), depth=lambda ranks: 1),
+    "r5": Metric("R@5", lambda ranks: ranks.found(5), depth=lambda ranks: 5),
+    "r10": Metric("R@10", lambda ranks: ranks.found(10), depth=lambda ranks: 10),
+    "medr": Metric(
+        "Med r", lambda ranks: ranks.best, _median_rank, 1.0, lower_is_better=True, depth=_median_depth
+    ),
     "meanr": Metric("Mean r", lambda ranks: ranks.best, lambda v: _mean(v) + 1, 1.0, lower_is_better=True),
 }
 """Key → metric."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.paper import PAPER
+from vsepp.evaluation.paper import CUTS, PAPER
 from vsepp.evaluation.scores import EmbeddingScores, Pairs, Scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Positives, Truth, own_captions
@@ -31,6 +32,10 @@ class TaskRanks:
     """Number of images in a fold. Images of a fold follow each other."""
     whole: bool = True
     """Whether ranks of all positives are there; old records kept only the best of each query."""
+    tied: np.ndarray | None = None
+    """`(n_positives,)` int64: wrong items tied with each positive; `None` of ranks that were kept, which do not tell."""
+    depth: int | None = None
+    """How many of each query's best items are known; a positive that is not among them has no rank, only one beyond. `None`: all."""
 
     @cached_property
     def best(self) -> np.ndarray:
@@ -64,6 +69,16 @@ class TaskRanks:
         R@1, with two others (rank 1) it does not."""
         return self.best < k
 
+    def tied_at(self, k: int) -> np.ndarray:
+        """`(n_queries,)` bool: whether the order of tied items decides if a correct one is among the first k."""
+        if self.tied is None:
+            return np.zeros(len(self.counts), bool)
+        first, last = (
+            np.minimum.reduceat(self.ranks + half, self.starts[:-1])
+            for half in (-self.tied / 2, self.tied / 2)
+        )
+        return (first < k) & (last >= k)
+
     def by_fold(self, values: np.ndarray) -> list[np.ndarray]:
         """Values of the queries, `(n_queries,)`, fold by fold."""
         folds = self.images // self.fold
@@ -79,7 +94,7 @@ Ranks = Mapping[str, TaskRanks]
 
 @dataclass(frozen=True)
 class DirectionMetrics:
-    """The paper's metrics of one task. Nothing is rounded."""
+    """The paper's metrics of one task. Nothing is rounded. NaN: lists of the best are too short for it."""
 
     r1: float
     """R@1: percentage of queries with a rank below 1."""
@@ -115,7 +130,7 @@ class RetrievalMetrics:
 
     @property
     def rsum(self) -> float:
-        """Sum of the six recalls of both directions; 600 is best."""
+        """Sum of the six recalls of both directions; 600 is best. NaN without one of them."""
         return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
 
     @property
@@ -126,8 +141,13 @@ class RetrievalMetrics:
         return {**found, "rsum": self.rsum}
 
     def to_dict(self) -> dict[str, Any]:
-        """All tasks that there are, and rsum, as `metrics.json` holds them."""
-        return {**{task: found for task, found in asdict(self).items() if found}, "rsum": self.rsum}
+        """All tasks that there are, and rsum, as `metrics.json` holds them, without what is NaN."""
+        tasks = {task: _known(found) for task, found in asdict(self).items() if found}
+        return {**tasks, **_known({"rsum": self.rsum})}
+
+
+def _known(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if not math.isnan(value)}
 
 
 def metrics_of_folds(ranks: Ranks) -> list[RetrievalMetrics]:
@@ -145,8 +165,13 @@ def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
     return RetrievalMetrics(**means)
 
 
-def chance_rsum(n_images: float, n_captions: float, positives: Sequence[Any] | None = None) -> float:
-    """rsum for a ranking by chance.
+def chance_rsum(
+    n_images: float,
+    n_captions: float,
+    positives: Sequence[Any] | None = None,
+    cuts: Sequence[Sequence[int]] = (CUTS, CUTS),
+) -> float:
+    """rsum for a ranking by chance, or the sum of some of its recalls.
 
     Parameters
     ----------
@@ -155,11 +180,13 @@ def chance_rsum(n_images: float, n_captions: float, positives: Sequence[Any] | N
     positives
         For each direction, number of positives of each query, `(n_queries,)`; by default own captions, equally many for all
         images.
+    cuts
+        For each direction, the K of each recall that is added up.
     """
     of_images, of_captions = positives or (n_captions / n_images, 1.0)
     rsum = 0.0
-    for counts, gallery in ((of_images, n_captions), (of_captions, n_images)):
-        for k in (1, 5, 10):
+    for counts, gallery, some in zip((of_images, of_captions), (n_captions, n_images), cuts, strict=True):
+        for k in some:
             # None of a query's positives among the first k.
             left = gallery - np.arange(min(k, int(gallery)))
             missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
@@ -191,7 +218,7 @@ def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
 def rank(scores: Scores, truth: Truth) -> Ranks:
     """Rank every positive of every query of a truth among all images and captions; see `rank_each`."""
     (ranks,) = rank_each(scores, [truth])
-    return task_ranks(truth, ranks)
+    return task_ranks(truth, ranks, scores.depths)
 
 
 def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndarray]]:
@@ -210,7 +237,8 @@ def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndar
     Returns
     -------
     list
-        For each truth, task → ranks of its positives `(n_positives,)`, float64; without tasks that no score tells.
+        For each truth, task → of its positives the wrong items above, and those above or tied, int64 `(2, n_positives)`; without tasks
+        that no score tells.
 
     Raises
     ------
@@ -225,26 +253,33 @@ def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndar
     of_i2t = Pairs(i2t.queries, i2t.items, scores.of(i2t.queries, i2t.items, "i2t"))
     of_t2i = Pairs(t2i.items, t2i.queries, scores.of(t2i.items, t2i.queries, "t2i"))
     above = scores.above(of_i2t, of_t2i)
-    found = {"i2t": i2t.ranks(of_i2t.scores, above[0]), "t2i": t2i.ranks(of_t2i.scores, above[1])}
-    ranks = [{task: found[task][number] for task in found} for number in range(len(truths))]
+    found = {"i2t": i2t.counts(of_i2t.scores, above[0]), "t2i": t2i.counts(of_t2i.scores, above[1])}
+    counts = [{task: found[task][number] for task in found} for number in range(len(truths))]
     for task in ("t2t", "i2i"):
         asking = [number for number, truth in enumerate(truths) if task in truth.tasks]
         within = scores.among(task) if asking else None
         if within is not None:
-            of_task = _ranks_among(within, [truths[number].tasks[task] for number in asking])
+            of_task = _counts_among(within, [truths[number].tasks[task] for number in asking])
             for number, of_truth in zip(asking, of_task, strict=True):
-                ranks[number][task] = of_truth
-    return ranks
+                counts[number][task] = of_truth
+    return counts
 
 
-def task_ranks(truth: Truth, ranks: Mapping[str, np.ndarray]) -> Ranks:
-    """Ranks of a truth with their queries: task → ranks of its positives."""
-    images = {task: truth.images_of(task) for task in ranks}
+def task_ranks(truth: Truth, counts: Mapping[str, np.ndarray], depths: Mapping[str, int]) -> Ranks:
+    """Ranks of a truth with their queries, from counts as `rank_each` gives them, and `Scores.depths`."""
+    images = {task: truth.images_of(task) for task in counts}
     asking = np.unique(np.concatenate(list(images.values())))
     fold = len(asking) // len(truth.folds)
     return {
-        task: TaskRanks(truth.tasks[task].starts, of_task, np.searchsorted(asking, images[task]), fold)
-        for task, of_task in ranks.items()
+        task: TaskRanks(
+            truth.tasks[task].starts,
+            of_task.sum(axis=0) / 2,
+            np.searchsorted(asking, images[task]),
+            fold,
+            tied=of_task[1] - of_task[0],
+            depth=depths.get(task),
+        )
+        for task, of_task in counts.items()
     }
 
 
@@ -285,28 +320,28 @@ class _Asked:
         self.queries, self.items = np.divmod(every, gallery)
         """`(n,)`, ordered by query, then by item."""
 
-    def ranks(self, scores: np.ndarray, twice: np.ndarray) -> list[np.ndarray]:
-        """Ranks of each truth's positives.
+    def counts(self, scores: np.ndarray, above: np.ndarray) -> list[np.ndarray]:
+        """Wrong items above each truth's positives, and those above or tied, `(2, n_positives)` each.
 
         Parameters
         ----------
         scores
             `(n,)`, of the pairs.
-        twice
-            `(n,)`, twice the number of items above each pair that are a positive of its query under no truth.
+        above
+            `(2, n)`, the same counts of items that are a positive of the pair's query under no truth.
         """
         # Under a truth, positives of the other truths are wrong items.
-        twice = twice + _twice_above_in_group(self.queries, scores)
+        above = above + _above_in_group(self.queries, scores)
         found = []
         for there, places in zip(self._there, self._places, strict=True):
-            of_truth = np.full(len(there), 2 * self._gallery)
-            of_truth[there] = twice[places] - _twice_above_in_group(self.queries[places], scores[places])
-            found.append(of_truth / 2)
+            of_truth = np.full((2, len(there)), self._gallery)
+            of_truth[:, there] = above[:, places] - _above_in_group(self.queries[places], scores[places])
+            found.append(of_truth)
         return found
 
 
-def _twice_above_in_group(groups: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Twice the number of scores of its group above each score, tied ones counted half, itself among them: int64 `(n,)`."""
+def _above_in_group(groups: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Number of scores of its group above each score, and of those above or tied, itself among them: int64 `(2, n)`."""
     order = np.lexsort((-scores, groups))
     groups, scores = groups[order], scores[order]
     new_group = np.r_[True, groups[1:] != groups[:-1]]
@@ -317,13 +352,13 @@ def _twice_above_in_group(groups: np.ndarray, scores: np.ndarray) -> np.ndarray:
     )
     ends = np.append(np.flatnonzero(new_score)[1:], len(new_score))
     last = ends[np.cumsum(new_score) - 1]
-    twice = np.empty(len(order), np.int64)
-    twice[order] = (first - group) + (last - group)
-    return twice
+    counts = np.empty((2, len(order)), np.int64)
+    counts[:, order] = first - group, last - group
+    return counts
 
 
-def _ranks_among(scores: Scores, positives: Sequence[Positives]) -> list[np.ndarray]:
-    """Ranks of one kind of items among themselves. The query itself is no wrong item: it is scored as one of the positives, then left out."""
+def _counts_among(scores: Scores, positives: Sequence[Positives]) -> list[np.ndarray]:
+    """Counts of one kind of items among themselves. The query itself is no wrong item: it is scored as one of the positives, then left out."""
     with_query = [
         Positives(
             each.queries,
@@ -334,15 +369,20 @@ def _ranks_among(scores: Scores, positives: Sequence[Positives]) -> list[np.ndar
     ]
     asked = _Asked(with_query, scores.shape[1])
     pairs = Pairs(asked.queries, asked.items, scores.of(asked.queries, asked.items, "i2t"))
-    twice, _ = scores.above(pairs, Pairs(*(values[:0] for values in pairs)))
-    found = asked.ranks(pairs.scores, twice)
-    return [ranks[each.rows != each.items] for ranks, each in zip(found, with_query, strict=True)]
+    above, _ = scores.above(pairs, Pairs(*(values[:0] for values in pairs)))
+    found = asked.counts(pairs.scores, above)
+    return [counts[:, each.rows != each.items] for counts, each in zip(found, with_query, strict=True)]
 
 
 # --- Files ---------------------------------------------------------------------------------------------------------
 
 
-def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int | None = None) -> Ranks:
+def kept_ranks(
+    arrays: Mapping[str, np.ndarray],
+    protocol: str,
+    fold_size: int | None = None,
+    depths: Mapping[str, int] | None = None,
+) -> Ranks:
     """Ranks under a protocol or of a truth, from the arrays of a `ranks.npz`.
 
     Older evaluations lack the ranks of each caption for its image.
@@ -355,6 +395,8 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int |
         Its name.
     fold_size
         Number of images in a fold of a protocol; all by default.
+    depths
+        Task → `TaskRanks.depth`, of tasks that have one.
 
     Raises
     ------
@@ -363,8 +405,13 @@ def kept_ranks(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int |
     VseppError
         If the arrays do not fit each other.
     """
-    if f"{protocol}_i2t_starts" in arrays:
-        return _kept_of_truth(arrays, protocol)
+    of_truth = f"{protocol}_i2t_starts" in arrays
+    found = _kept_of_truth(arrays, protocol) if of_truth else _kept_of_own(arrays, protocol, fold_size)
+    return {task: replace(of_task, depth=(depths or {}).get(task)) for task, of_task in found.items()}
+
+
+def _kept_of_own(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int | None) -> Ranks:
+    """Ranks of own captions under a protocol."""
     i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
     i2t_captions = arrays.get(f"{protocol}_i2t_captions")
     fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0

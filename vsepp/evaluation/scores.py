@@ -70,6 +70,11 @@ class Scores(ABC):
     shape: tuple[int, int]
     """Number of images, and of captions."""
 
+    @property
+    def depths(self) -> dict[str, int]:
+        """Direction → how many of each query's best items are known; of directions where all items are scored, nothing."""
+        return {}
+
     @classmethod
     @abstractmethod
     def of_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Scores:
@@ -105,7 +110,7 @@ class Scores(ABC):
 
     @abstractmethod
     def above(self, i2t: Pairs, t2i: Pairs) -> tuple[np.ndarray, np.ndarray]:
-        """Twice the number of wrong items above each pair's score, tied items counted half: int64 `(n,)` of both directions.
+        """Number of wrong items above each pair's score, and of those not below it: int64 `(2, n)` of both directions.
 
         Items are captions for the pairs of `i2t`, which are ordered by image, and images for the pairs of `t2i`, ordered by
         caption. Items paired with a query are not wrong items of it.
@@ -144,21 +149,21 @@ class Blocks(Scores):
             images, captions, asking_images, asking_captions = block
             scores = self.block(images, captions)
             rows, columns, right = (values[asking_images] for values in i2t)
-            of_images = twice_above(scores, rows - images.start, columns - captions.start, right)
+            of_images = counts_above(scores, rows - images.start, columns - captions.start, right)
             rows, columns, right = (values[asking_captions] for values in t2i)
-            of_captions = twice_above(scores.T, columns - captions.start, rows - images.start, right)
+            of_captions = counts_above(scores.T, columns - captions.start, rows - images.start, right)
             return of_images, of_captions
 
         asked = [
             (images, captions, between(i2t.images, images), between(t2i.captions, captions))
             for images, captions in blocks
         ]
-        totals = np.zeros(len(i2t.scores), np.int64), np.zeros(len(t2i.scores), np.int64)
+        totals = np.zeros((2, len(i2t.scores)), np.int64), np.zeros((2, len(t2i.scores)), np.int64)
         with ThreadPoolExecutor(usable_threads()) as pool:
             counted = pool.map(count, asked) if self.device is None else map(count, asked)
             for block, counts in zip(asked, counted, strict=True):
                 for total, part, more in zip(totals, block[2:], counts, strict=True):
-                    total[part] += more
+                    total[:, part] += more
         return totals
 
 
@@ -308,7 +313,7 @@ class _Among(EmbeddingScores):
         below = [(rows, columns) for rows, columns in self._blocks() if rows.start < columns.start]
         diagonal = [(rows, columns) for rows, columns in self._blocks() if rows.start == columns.start]
         totals = [*self._counted(i2t, turned, below), self._counted(i2t, nothing, diagonal)[0]]
-        return np.sum(totals, axis=0), nothing.images
+        return np.sum(totals, axis=0), np.zeros((2, 0), np.int64)
 
 
 class ScoreMatrix(Blocks):
@@ -396,6 +401,11 @@ class BestLists(Scores):
                     f"{direction}: expected rows of items and their scores (queries, k) with k from 1 to {gallery}, got "
                     f"{items.dtype} {items.shape} and {scores.shape}"
                 )
+            if (empty := (items == -1).all(axis=1)).any():
+                raise VseppError(
+                    f"{direction}_items: the list of query {np.argmax(empty)} is empty ({empty.sum()} lists are); expected at least "
+                    "one item: leave out what was not searched"
+                )
             ordered = np.sort(items, axis=1)
             wrong = (ordered[:, 0] < -1) | (ordered[:, -1] >= gallery)
             wrong |= ((np.diff(ordered) == 0) & (ordered[:, 1:] >= 0)).any(axis=1)
@@ -417,6 +427,19 @@ class BestLists(Scores):
         """As a file has them."""
         (i2t_items, i2t), (t2i_items, t2i) = self.lists.values()
         return dict(zip(self.ARRAYS, (i2t_items, i2t, t2i_items, t2i), strict=True))
+
+    @property
+    def depths(self) -> dict[str, int]:
+        """Length of the shortest list of each direction, where it is shorter than the gallery."""
+        shortest = {
+            direction: int((items >= 0).sum(axis=1).min()) for direction, (items, _) in self.lists.items()
+        }
+        galleries = zip(shortest, self.shape[::-1], strict=True)
+        return {
+            direction: shortest[direction]
+            for direction, gallery in galleries
+            if shortest[direction] < gallery
+        }
 
     @property
     def words(self) -> str:
@@ -448,10 +471,10 @@ class BestLists(Scores):
             ("t2i", t2i.captions, t2i.images, t2i.scores),
         ):
             parts = [
-                twice_above(table, queries[part] - first, items[part], right[part])
+                counts_above(table, queries[part] - first, items[part], right[part])
                 for part, first, table in self._tables(direction, queries)
             ]
-            counts.append(np.concatenate(parts))
+            counts.append(np.concatenate(parts, axis=1))
         return counts[0], counts[1]
 
     def _tables(self, direction: str, queries: np.ndarray) -> Iterator[tuple[slice, int, np.ndarray]]:
@@ -464,8 +487,8 @@ class BestLists(Scores):
             yield between(queries, rows), rows.start, table[:, :gallery]
 
 
-def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Twice the number of wrong items above some scores: an item above counts two, by > and by ≥, a tied item counts one, by ≥ alone.
+def counts_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Number of wrong items above some scores, and of those above or tied.
 
     Parameters
     ----------
@@ -477,24 +500,24 @@ def twice_above(scores: Any, queries: np.ndarray, items: np.ndarray, right: np.n
     Returns
     -------
     np.ndarray
-        `(q,)` int64.
+        `(2, q)` int64.
     """
+    counts = np.zeros((2, len(queries)), np.int64)
     if not len(queries):
-        return np.zeros(0, np.int64)
+        return counts
     xp = namespace(scores)
     inside = (items >= 0) & (items < scores.shape[1])
     own = queries[inside], items[inside]
     of_own = scores[own]
     scores[own] = np.nan  # so that no comparison counts them
-    twice = np.empty(len(queries), np.int64)
     place = np.arange(len(queries)) - np.searchsorted(queries, queries)
     for asked in (place == number for number in range(place.max() + 1)):  # of each row one score at a time
         rows, wanted = (xp.asarray(values[asked], device=scores.device) for values in (queries, right))
         some = scores if len(rows) == len(scores) else scores[rows]
-        counts = (some > wanted[:, None]).sum(1) + (some >= wanted[:, None]).sum(1)
-        twice[asked] = counts if xp is np else counts.cpu().numpy()
+        of_asked = xp.stack([(some > wanted[:, None]).sum(1), (some >= wanted[:, None]).sum(1)])
+        counts[:, asked] = of_asked if xp is np else of_asked.cpu().numpy()
     scores[own] = of_own
-    return twice
+    return counts
 
 
 def on_grid(embeddings: np.ndarray) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,28 +13,35 @@ from vsepp.base.progress import table
 from vsepp.base.words import count, plural, rounded
 from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, METRICS, per_image, ranks_like_chance
+from vsepp.evaluation.paper import CUTS
 from vsepp.evaluation.ratings import ESTIMATES
 
 if TYPE_CHECKING:
     from vsepp.evaluation.evaluate import Evaluation
 
+_ASKING = {"i": "image", "t": "caption"}
+
 
 def evaluation_text(evaluation: Evaluation) -> str:
-    """What was ranked, each metric of each task with its 95 % interval over the images, where it has one, and notes."""
+    """What was ranked, each known metric of each task with its 95 % interval over the images, where it has one, and notes."""
     truth, ranks, intervals = evaluation.truth, evaluation.ranks, _intervals(evaluation)
     words = evaluation.similarity
     words = f"{words} similarity" if words.isidentifier() else words
     again = f", re-ranked, {evaluation.reranked} of {evaluation.fold_size}" if evaluation.lists else ""
     rows = [["", *(TASKS[task] for task in ranks)]]
     for key, metric in METRICS.items():
-        cells = (_cell(metric(ranks[task]), intervals.get(f"{task}_{key}")) for task in ranks)
-        rows.append([metric.name, *cells])
+        cells = [_cell(metric(ranks[task]), intervals.get(f"{task}_{key}")) for task in ranks]
+        if any(cells):
+            rows.append([metric.name, *cells])
+    rsum = _cell(evaluation.metrics.rsum, intervals.get("rsum"))
     lines = [
         f"{'truth' if truth.by_people else 'protocol'} {evaluation.protocol}: {plural(len(truth.folds), 'fold')} of "
         f"{plural(evaluation.fold_size, 'image')}, {plural(evaluation.shape[1], 'caption')} in all, {words}{again}",
         f"queries: {', '.join(f'{count(len(of.counts))} of {TASKS[task]}' for task, of in ranks.items())}",
         *table(rows, "l" + "r" * len(ranks)),
-        f"rsum {_cell(evaluation.metrics.rsum, intervals.get('rsum'))}",
+        *([f"rsum {rsum}"] if rsum else []),
+        *_left_out(evaluation),
+        *_ties(evaluation),
     ]
     lines += [
         f"{what.upper()}: Spearman {rounded(each.value)} ± {rounded(each.sd)} over {plural(ESTIMATES, 'drawing')}; over images "
@@ -57,5 +66,41 @@ def _intervals(evaluation: Evaluation) -> dict[str, Interval]:
     return dict(zip(values, image_intervals(of_images), strict=True))
 
 
+def _left_out(evaluation: Evaluation) -> Iterator[str]:
+    """Which metrics lists of the best are too short for."""
+    ranks, depths = evaluation.ranks, evaluation.depths
+    if not depths:
+        return
+    names = []
+    for metric in METRICS.values():
+        lacking = [task for task in depths if not metric.is_known(ranks[task])]
+        if lacking:
+            of = "" if len(lacking) == len(ranks) else f" of {TASKS[lacking[0]]}"
+            names.append(metric.name + of)
+    if math.isnan(evaluation.metrics.rsum):
+        names.append("rsum")
+    ends = " and ".join(f"{plural(depth, 'item')} in {TASKS[task]}" for task, depth in depths.items())
+    yield f"left out, since the shortest list has {ends}: {', '.join(names)}"
+
+
+def _ties(evaluation: Evaluation) -> Iterator[str]:
+    """Of how many queries the order of tied items decides whether they count."""
+    for k in CUTS:
+        parts = []
+        for task, ties in evaluation.ties.items():
+            if number := ties.get(f"r{k}"):
+                of = evaluation.ranks[task]
+                folds = of.by_fold(of.found(k) & ~of.tied_at(k))
+                without = 100 * sum(found.mean() for found in folds) / len(folds)
+                parts.append(
+                    f"{count(number)} of {plural(len(of.counts), _ASKING[task[0]])} ({rounded(without)} without them)"
+                )
+        if parts:
+            yield f"R@{k}: tied with wrong items at the cut, a tie counts half: {', '.join(parts)}"
+
+
 def _cell(value: float, ends: Interval | None) -> str:
+    """Empty where the value is not known."""
+    if math.isnan(value):
+        return ""
     return rounded(value) + (f" [{rounded(ends.low)}, {rounded(ends.high)}]" if ends else "")

@@ -34,6 +34,7 @@ from vsepp.report.models import (
     Model,
     Paired,
     ids_digest,
+    known_metrics,
     level,
     pair,
     seed_folders,
@@ -102,6 +103,7 @@ class Comparison:
         if len(ranked_by) > 1:
             parts = (f"{text.listing(names)} by {similarity}" for similarity, names in ranked_by.items())
             warnings.append(f"similarities differ: {', '.join(parts)}")
+        warnings += filter(None, (self._short_lists(name) for name in sides))
         warnings += [f"{name} {why}, so it is in no comparison" for name, why in paired.trouble.items()]
         if paired.doubts:
             where = text.listing(paired.doubts)
@@ -109,6 +111,15 @@ class Comparison:
                 f"no ids and no corpus tell whether these rank the same images and captions: {where}"
             )
         return warnings
+
+    def _short_lists(self, name: str) -> str:
+        """Which metrics a model lacks because it was ranked by lists of the best; empty without such."""
+        models = self.paired.models[name]
+        depths = models[0].tested(self.protocol).get("depth")
+        lacking = [metric for metric in COMPARED if metric not in known_metrics(models, self.protocol)]
+        if not depths or not lacking:
+            return ""
+        return f"{name} has lists of the {min(depths.values())} best, too short for {text.metrics(*lacking)}"
 
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded: the models, the test set and, by metric, all levels and differences."""
@@ -243,8 +254,8 @@ def compare(
     fold_size
         Images in a fold of `1K` and `5x1K`, for embeddings: by default the fold size of the other models, or 1,000.
     metrics
-        Metrics of `vsepp.evaluation.metrics.AVERAGED`, more is better in each; by default rsum and its recalls. The first one
-        sorts more than two models.
+        Metrics of `vsepp.evaluation.metrics.AVERAGED`, more is better in each; by default rsum and its recalls, as far as all models
+        have them: lists of the best may be too short. The first one sorts more than two models.
 
     Raises
     ------
@@ -271,7 +282,9 @@ def compare(
     if not paired.seeds and len(paired.trouble) < len(read):
         have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in read.items())
         raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
-    metrics = metrics or (COMPARED if len(models) == 2 else ("rsum", *RECALLS))
+    if not metrics:
+        every = [model for side in paired.models.values() for model in side]
+        metrics = known_metrics(every, protocol, COMPARED if len(models) == 2 else ("rsum", *RECALLS))
     return compared(paired, protocol, metrics, best_first=len(models) > 2)
 
 

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.evaluation.intervals import Level
-from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, per_image, ranks_like_chance
+from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, COMPARED, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.report import text
 
@@ -73,16 +72,16 @@ class Model:
     def score(self, protocol: str, metric: str) -> float | None:
         """A metric, recalls in per cent: as its evaluation has it, or from the ranks that were kept; errors as in `values`.
 
-        `None` where its evaluation has no such number, as correlations with ratings of scores that are no inner product.
+        `None` where its evaluation has no such number, as correlations with ratings of scores that are no inner product, and what needs
+        longer lists of the best.
         """
         found = self.tested(protocol)
         task, _, key = metric.partition("_")
         of, key = (found.get(task, {}), key) if key else (found, metric)
         if key in of:
             return float(of[key])
-        if metric not in AVERAGED or (task in TASKS and task not in self.ranks(protocol)):
-            return None
-        return float(self.values(protocol, metric).mean())
+        values = self._per_image(protocol, metric) if metric in AVERAGED else None
+        return None if values is None else float(values.mean())
 
     def values(self, protocol: str, metric: str) -> np.ndarray:
         """A metric's value for each test image, `(n_images,)`; see `vsepp.evaluation.metrics.per_image`.
@@ -90,15 +89,18 @@ class Model:
         Raises
         ------
         VseppError
-            When it was not evaluated under the protocol, and when a metric needs ranks that were not kept.
+            When it was not evaluated under the protocol, and when its scores or the ranks that were kept do not give the metric.
         """
-        try:
-            values = per_image(self.ranks(protocol), metric)
-        except VseppError as error:
-            raise VseppError(f"{self.where}: {error}") from None
+        values = self._per_image(protocol, metric)
         if values is None:
             raise VseppError(f"{self.where}, {protocol}: its scores give no {metric}")
         return values
+
+    def _per_image(self, protocol: str, metric: str) -> np.ndarray | None:
+        try:
+            return per_image(self.ranks(protocol), metric)
+        except VseppError as error:
+            raise VseppError(f"{self.where}: {error}") from None
 
     def tested(self, protocol: str) -> dict[str, Any]:
         """What `metrics.json` has of a protocol or truth.
@@ -117,7 +119,8 @@ class Model:
     def ranks(self, protocol: str) -> Ranks:
         """Ranks of every query under a protocol or truth."""
         if protocol not in self._ranks:
-            self._ranks[protocol] = kept_ranks(self.arrays, protocol, self.tested(protocol)["fold_size"])
+            test = self.tested(protocol)
+            self._ranks[protocol] = kept_ranks(self.arrays, protocol, test["fold_size"], test.get("depth"))
         return self._ranks[protocol]
 
     def history(self, metric: str) -> dict[int, float]:
@@ -372,6 +375,16 @@ def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
         return np.mean([model.values(protocol, metric) for model in models], axis=0)
 
     return Level(tuple(map(float, by_seed)), values if metric in AVERAGED else None)  # type: ignore[arg-type]
+
+
+def known_metrics(
+    models: Iterable[Model], protocol: str, metrics: Sequence[str] = COMPARED
+) -> tuple[str, ...]:
+    """Those of some metrics that all models have: of short lists of the best not all are known."""
+    each = list(models)
+    return tuple(
+        metric for metric in metrics if all(model.score(protocol, metric) is not None for model in each)
+    )
 
 
 def best_of(runs: Sequence[str], models: Models) -> str:

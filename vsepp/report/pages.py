@@ -312,7 +312,7 @@ def _to_search(models: Models) -> str:
         for one in seeds
         if one.history_csv and one.run and one.pictures and not one.trouble
     ]
-    best = max(there, key=lambda one: next(iter(one.metrics.values()))["rsum"], default=None)
+    best = max(there, key=lambda one: next(iter(one.metrics.values())).get("rsum", 0.0), default=None)
     return best.run if best else ""
 
 

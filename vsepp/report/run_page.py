@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from vsepp.base.manifest import ancestors_of
 from vsepp.base.progress import bytes_text
 from vsepp.evaluation.intervals import image_intervals
-from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import text
 from vsepp.report.answers import Answer, Answers, Item
 from vsepp.report.cells import Printed, head
@@ -26,6 +25,7 @@ from vsepp.report.models import (
     by_other_code,
     dirty_steps,
     in_trouble,
+    known_metrics,
     sound,
     trouble_of,
 )
@@ -114,11 +114,12 @@ def _recalls(models: Sequence[Model], protocol: str, alone: bool) -> dict[str, A
     several = len(models) > 1
     heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
     heads += [head(text.seeds([model.seed]), "n") for model in models if several]
-    values = np.array([[model.values(protocol, metric) for model in models] for metric in COMPARED])
+    known = known_metrics(models, protocol)
+    values = np.array([[model.values(protocol, metric) for model in models] for metric in known])
     rows = []
     # All metrics see the same resamples, in a seventh of the time.
     for metric, by_seed, ends in zip(
-        COMPARED, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
+        known, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
     ):
         seeds = [Printed(text.number(value), "n") for value in by_seed if several]
         numbers = Printed(text.number(by_seed.mean()), "n"), Printed(text.levels(ends), "n")

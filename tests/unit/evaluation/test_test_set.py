@@ -103,7 +103,7 @@ def test_folds_of_lists_are_refused_unless_a_fold_is_all(tmp_path):
     found = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
     with pytest.raises(VseppError, match=r"lists of the 5 and 4 best: expected protocol 5K.*too low"):
         under(found, "1K", 6)
-    assert under(found, "1K", IMAGES).metrics == under(found).metrics
+    assert under(found, "1K", IMAGES).metrics.to_dict() == under(found).metrics.to_dict()
 
 
 def wrong_lists(**changes):
