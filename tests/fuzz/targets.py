@@ -86,6 +86,24 @@ def text_in(path):
     return Path(path).read_bytes().decode("utf-8-sig")
 
 
+def usable(captions):
+    """Captions as a corpus keeps them: those without text are left out, and line ends are blanks."""
+    texts = [(number, re.sub("\r\n|[\r\n]", " ", text)) for number, text in captions]
+    return [(number, text) for number, text in texts if text.strip() and not re.search(NO_TEXT, text)]
+
+
+def kept(images):
+    """Images `(path, id, split, captions)` as a corpus keeps them: with a caption and a path that a file can have."""
+    return [
+        (image_id, split, captions)
+        for path, image_id, split, captions in images
+        if captions and not re.search(NO_NAME, path)
+    ]
+
+
+NO_TEXT, NO_NAME = "[\0\ud800-\udfff]", "[\0-\x1f\x7f-\x9f\ud800-\udfff]"
+
+
 def coco_as_written(spec, result, *_):
     texts = {}
     for role in ("train_captions", "val_captions"):
@@ -93,13 +111,14 @@ def coco_as_written(spec, result, *_):
             texts[row["id"], row["image_id"]] = row["caption"]
     expected = [
         (
+            image["filename"],
             str(image["cocoid"]),
             image["split"],
-            [(i, texts[i, image["cocoid"]]) for i in sentids_of(image)[:5]],
+            usable((i, texts[i, image["cocoid"]]) for i in sentids_of(image))[:5],
         )
         for image in json.loads(text_in(spec.files["splits"]))["images"]
     ]
-    return differs(expected, result)
+    return differs(kept(expected), result)
 
 
 def karpathy_as_written(spec, result, *_):
@@ -107,8 +126,9 @@ def karpathy_as_written(spec, result, *_):
     for image in json.loads(text_in(spec.files["splits"]))["images"]:
         raw = {sentence["sentid"]: sentence["raw"] for sentence in image["sentences"]}
         stem = Path(image["filename"]).stem
-        expected.append((stem, image["split"], [(i, raw[i]) for i in sentids_of(image)]))
-    return differs(expected, result)
+        captions = usable((i, raw[i]) for i in sentids_of(image))
+        expected.append((image["filename"], stem, image["split"], captions))
+    return differs(kept(expected), result)
 
 
 def sentids_of(image):
@@ -124,8 +144,9 @@ def flickr8k_as_written(spec, result, *_):
     for split, listed in (("train", "train"), ("val", "dev"), ("test", "test")):
         for name in text_in(folder / f"Flickr_8k.{listed}Images.txt").split("\n"):
             if name.strip():
-                expected.append((Path(name.strip()).stem, split, captions[name.strip()]))
-    return differs(expected, result)
+                path = name.strip()
+                expected.append((path, Path(path).stem, split, usable(captions[path])))
+    return differs(kept(expected), result)
 
 
 def csv_as_written(spec, result, *_):
@@ -142,8 +163,11 @@ def csv_as_written(spec, result, *_):
         image = expected.setdefault(
             name, (str(Path(name).with_suffix("")), of.get("split", drawn).strip(), [])
         )
-        image[2].append((number, re.sub("\r\n|[\r\n]", " ", of["caption"])))
-    return differs(list(expected.values()), result)
+        image[2].append((number, of["caption"]))
+    images = [
+        (name, image_id, split, usable(captions)) for name, (image_id, split, captions) in expected.items()
+    ]
+    return differs(kept(images), result)
 
 
 def write_csv(folder):
@@ -176,7 +200,7 @@ def precomp_as_written(spec, result, *_):
         lines = text_in(folder / f"{prefix}_caps.txt").split("\n")
         captions = lines if lines[-1] not in ("", "\r") else lines[:-1]
         features = np.load(folder / f"{prefix}_ims.npy")
-        texts += [line.removesuffix("\r") for line in captions]
+        texts += [text for _, text in usable(enumerate(line.removesuffix("\r") for line in captions))]
         features = features.reshape(len(features), -1, features.shape[-1])
         rows.append(features if 5 * len(features) == len(captions) else features[::5])
     if texts != result[1]:

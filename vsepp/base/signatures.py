@@ -7,14 +7,16 @@ import re
 HEAD = 1024
 """First bytes of a file that are enough for `kind_of`."""
 EMPTY = "empty (0 bytes)"
+CAMERA_RAW = "a raw file of a camera"
 ZIP, NPY, TORCH = "a zip archive", "an array of NumPy (.npy)", "a file of torch.save"
 JPEG, PNG, GIF, BMP, TIFF, WEBP, HEIC, AVIF = "JPEG", "PNG", "GIF", "BMP", "TIFF", "WebP", "HEIC", "AVIF"
 
-NEVER_MEANT = (EMPTY, "an HTML page", "XML", "a PDF", "a Git LFS pointer")
+NEVER_MEANT = (EMPTY, "an HTML page", "XML", "a PDF", "a Git LFS pointer", "a git-annex pointer")
 """What no file of vsepp's is: a download that went wrong, or one that is still to be made."""
 
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"version https://git-lfs.github.com/spec/", "a Git LFS pointer"),
+    (b"/annex/objects/", "a git-annex pointer"),
     (b"%PDF-", "a PDF"),
     (b"%!PS", "PostScript"),
     (b"\xc5\xd0\xd3\xc6", "PostScript"),
@@ -26,6 +28,19 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"II+\0", TIFF),
     (b"MM\0+", TIFF),
     (b"8BPS", "a Photoshop document"),
+    (b"gimp xcf", "a GIMP document"),
+    (b"AT&TFORM", "DjVu"),
+    (b"{\\rtf", "RTF"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office"),
+    (b"\0\0\1\0", "an icon (ICO)"),
+    (b"icns", "an icon (ICNS)"),
+    (b"FUJIFILMCCD-RAW", CAMERA_RAW),
+    (b"IIRO", CAMERA_RAW),
+    (b"IIU\0", CAMERA_RAW),
+    (b"DDS ", "a DDS texture"),
+    (b"qoif", "QOI"),
+    (b"v/1\1", "OpenEXR"),
+    (b"\n\5\1", "PCX"),
     (b"\xff\x0a", "JPEG XL"),
     (b"\0\0\0\x0cJXL ", "JPEG XL"),
     (b"\0\0\0\x0cjP  ", "JPEG 2000"),
@@ -40,19 +55,33 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "Zstandard"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x04\x22\x4d\x18", "LZ4"),
     (b"PAR1", "Parquet"),
     (b"SQLite format 3\0", "an SQLite database"),
     (b"MATLAB 5.0 MAT-file", "a MAT-file"),
     (b"\0\x05\x16\x07", "metadata of macOS"),
+    (b"bplist0", "a property list of Apple"),
     (b"\x1a\x45\xdf\xa3", "a video"),
+    (b"FLV\1", "a video"),
+    (b"\0\0\1\xba", "a video"),
+    (b"OggS", "an Ogg file (sound or video)"),
+    (b"ID3", "sound (MP3)"),
+    (b"\x7fELF", "a program"),
+    (b"\xcf\xfa\xed\xfe", "a program"),
+    (b"\xca\xfe\xba\xbe", "a program"),
+    (b"MZ\x90\0", "a program"),
+    (b"\xff\xfe\0\0", "UTF-32 text"),
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
 _BRANDS = {
     b"avif": AVIF,
     b"avis": AVIF,
+    b"crx ": CAMERA_RAW,
     **dict.fromkeys((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), HEIC),
 }
+_HTML = ("<!doctype html", "<html", "<head", "<body", "<title", "<script", "<meta")
+_JSON = re.compile(r"\{\s*[\"}]|\[\s*[\"{\[\]\d-]")
 _TORCH = re.compile(rb"[^\0]{0,200}/?(data\.pkl|\.format_version|\.data/serialization_id|byteorder)")
 
 
@@ -72,6 +101,8 @@ def kind_of(data: bytes) -> str:
     if not data:
         return EMPTY
     head = data[:HEAD]
+    if head[:2] == b"II" and head[8:10] == b"CR":
+        return CAMERA_RAW
     for beginning, kind in _BEGINNINGS:
         if head.startswith(beginning):
             return kind
@@ -82,6 +113,10 @@ def kind_of(data: bytes) -> str:
         # The general brand of a HEIF file stands before the codec's.
         known = [_BRANDS[brand] for brand in brands if brand in _BRANDS]
         return AVIF if AVIF in known else known[0] if known else "a video"
+    if head[4:8] in (b"moov", b"mdat", b"wide"):
+        return "a video"
+    if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace():
+        return "Netpbm (PPM)"
     if head[:4] == b"PK\x03\x04":
         return TORCH if _TORCH.match(head[30:]) else ZIP
     if head[257:262] == b"ustar":
@@ -96,21 +131,16 @@ def kind_of(data: bytes) -> str:
 
 
 def _kind_of_text(head: bytes) -> str:
-    try:
-        text = head.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if error.start < len(head) - 3:  # else the head ends inside a letter
-            return ""
-        text = head[: error.start].decode("utf-8-sig")
+    text = head.decode("utf-8-sig", "replace")
     if any(ord(letter) < 32 and letter not in "\t\n\r\f" for letter in text):
         return ""
     start = text.lstrip().lower()
-    if start.startswith(("<!doctype html", "<html", "<head", "<body")) or (
-        start.startswith("<") and "<html" in start
-    ):
+    if start.startswith(_HTML) or (start.startswith("<") and "<html" in start):
         return "an HTML page"
     if start.startswith("<svg") or (start.startswith("<") and "<svg" in start):
         return "SVG"
     if start.startswith("<?xml"):
         return "XML"
-    return "JSON" if start.startswith(("{", "[")) else "text"
+    if "\ufffd" in text[:-3]:  # the head may end inside a letter
+        return ""
+    return "JSON" if _JSON.match(start) else "text"

@@ -11,11 +11,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, TypeVar
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from vsepp.base.errors import VseppError, first_of
 from vsepp.base.files import bytes_of, reading, shown
@@ -26,7 +27,7 @@ from vsepp.data.raw import LARGEST_MEMBER, Container
 log = logging.getLogger("vsepp")
 T = TypeVar("T")
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
+FORMATS = (JPEG, PNG, WEBP, GIF, BMP, TIFF, *((HEIC,) if find_spec("pillow_heif") else ()))
 """Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
 PHOTOGRAPHS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif")  # fmt: skip
 """Name endings by which pictures are found in a folder."""
@@ -47,10 +48,16 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """Orientation as EXIF counts → how the picture is turned and mirrored; 1 is upright."""
-_KINDS = (JPEG, PNG, WEBP, GIF, BMP, TIFF)
 _PIXELS_OF_PNG = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _PIXELS_OF_WEBP = (b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
-_BITS_OF_TIFF = 258
+_DEPTH_OF_PNG = 24
+"""Byte of a PNG file that has the bits of a channel."""
+_BITS, _PHOTOMETRIC = 258, 262
+_PIXELS_OF_TIFF = {
+    *(*range(254, 260), _PHOTOMETRIC, 266, 273, _ORIENTATION, *range(277, 280), 284, 292, 293, 317, 320),
+    *(*range(322, 326), 332, 338, 339, 347, *range(512, 522), *range(529, 533)),
+}
+"""Tags of a TIFF file by which its pixels are decoded."""
 _STRIP = 1 << 20
 """Pixels that are converted at a time."""
 _THREADS = min(8, os.cpu_count() or 1)
@@ -66,7 +73,7 @@ class Decoded(NamedTuple):
     mode: str
     """Pillow's mode of the file: `RGB`, `L`, `CMYK`, ..."""
     orientation: int
-    """Its EXIF orientation, from 1, as it is, to 8; Pillow itself turns TIFF files, which then have 1."""
+    """Its EXIF orientation, from 1, as it is, to 8; decoders of TIFF and HEIC turn them themselves, which then have 1."""
 
 
 def read_picture(
@@ -131,19 +138,13 @@ def picture_size(stream: IO[bytes], name: str, *, upright: bool) -> tuple[int, i
     VseppError
         If the header is none of a picture, or one of a picture that is too large.
     """
-    with _guarded(name, LARGEST_PIXELS, stream.read(HEAD)):
-        stream.seek(0)
-        try:
-            image = _opened(stream, LARGEST_PIXELS)
-        except VseppError:
-            raise
-        except Exception:  # broken metadata
-            stream.seek(0)
-            return read_picture(stream.read(), name, upright=upright).rgb.size
-        with image:
-            # Orientations from 5 exchange the sides; in the sizes of TIFF files they are exchanged already.
-            across = upright and image.format != "TIFF" and _orientation(image) >= 5
-            return (image.height, image.width) if across else image.size
+    head = stream.read(HEAD)
+    with _guarded(name, LARGEST_PIXELS, head):
+        if kind_of(head) != TIFF:  # Pillow turns TIFF files while it decodes them
+            with suppress(Exception), _opened(stream, LARGEST_PIXELS) as image:
+                across = upright and _orientation(image) >= 5  # these exchange the sides
+                return (image.height, image.width) if across else image.size
+        return read_picture(_rewound(stream).read(), name, upright=upright).rgb.size
 
 
 def resized(image: Image.Image, store: StoreSpec, name: str) -> np.ndarray:
@@ -270,7 +271,7 @@ def _guarded(name: str, largest: int, data: bytes | None = None) -> AbstractCont
     kind = "" if data is None else kind_of(data)
     cure = "; install vsepp[heif], or save it as JPEG" if kind == HEIC else ""
     expected = f"a whole picture, one of {', '.join(FORMATS)}, of at most {largest:,} pixels{cure}"
-    return reading(name, expected, kinds=_KINDS, data=data)
+    return reading(name, expected, kinds=FORMATS, data=data)
 
 
 def _decoded(data: bytes, largest: int, shortest: int | None) -> tuple[Image.Image, int]:
@@ -282,20 +283,35 @@ def _decoded(data: bytes, largest: int, shortest: int | None) -> tuple[Image.Ima
     except Exception:
         try:
             image = _loaded(_without_metadata(data), largest, shortest)
-        except OSError as error:
-            if "truncated" in str(error).lower():
-                raise VseppError(
-                    f"ends early; expected a whole picture, of at most {largest:,} pixels: fetch it again"
-                ) from error
+        except (VseppError, MemoryError):
             raise
-        with suppress(Exception):  # the header may still be whole
-            return image, _orientation(_opened(io.BytesIO(data), largest))
+        except Exception as error:
+            if (kind := kind_of(data)) not in FORMATS:
+                raise
+            expected = f"expected a whole picture, of at most {largest:,} pixels"
+            raise VseppError(
+                f"{_fault_of(error, kind)}; {expected}: fetch it again, or save it as PNG"
+            ) from error
+        if image.format != TIFF:
+            with suppress(Exception):  # the header may still be whole
+                return image, _orientation(_opened(io.BytesIO(data), largest))
         return image, 1
     return image, _orientation(image)
 
 
+def _fault_of(error: Exception, kind: str) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return "has a frame of too many pixels"
+    if "truncated" in str(error).lower():
+        return "ends early"
+    rare = ", or its pixels are of a rare kind" if isinstance(error, UnidentifiedImageError) else ""
+    return f"is {kind} that is damaged or ends early{rare}"
+
+
 def _loaded(data: bytes, largest: int, shortest: int | None) -> Image.Image:
     image = _opened(io.BytesIO(data), largest)
+    if image.format == PNG:
+        _scale_key(image, data[_DEPTH_OF_PNG])
     if (factor := _factor(image.size, shortest)) > 1:
         # Else no `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
         # bilinear resizing.
@@ -304,19 +320,34 @@ def _loaded(data: bytes, largest: int, shortest: int | None) -> Image.Image:
     return image
 
 
+def _scale_key(image: Image.Image, depth: int) -> None:
+    """Give the transparent colour of a PNG 8 bits a channel, as Pillow gives its pixels."""
+    key = image.info.get("transparency")
+    if image.mode == "L" and isinstance(key, int):
+        image.info["transparency"] = key * {2: 85, 4: 17}.get(depth, 1)
+    elif image.mode == "RGB" and isinstance(key, tuple) and depth == 16:
+        image.info["transparency"] = tuple(value >> 8 for value in key)
+
+
 def _factor(size: tuple[int, int], shortest: int | None) -> int:
     """By how much a picture is shrunk before it is converted."""
     return 1 if shortest is None else max(1, min(size) // shortest)
 
 
 def _opened(stream: IO[bytes], largest: int) -> Image.Image:
+    kind = kind_of(_rewound(stream).read(HEAD))
+    formats = [name for name in FORMATS if name != HEIC]
+    if kind == HEIC and HEIC in FORMATS:
+        from pillow_heif import register_heif_opener  # imported once there is such a picture
+
+        register_heif_opener()
+        kind, formats = "HEIF", ["HEIF"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is compared below
         try:
-            image = Image.open(stream, formats=_formats(stream))
+            image = Image.open(_rewound(stream), formats=formats)
         except Image.DecompressionBombError:  # does not say the sides, which the format's own class reads
-            stream.seek(0)
-            image = Image.OPEN[kind_of(stream.read(HEAD)).upper()][0](_rewound(stream), "")
+            image = Image.OPEN[kind.upper()][0](_rewound(stream), "")
     if image.width * image.height > largest:
         raise VseppError(f"has {image.width:,} × {image.height:,} pixels; expected at most {largest:,}")
     return image
@@ -327,28 +358,16 @@ def _rewound(stream: IO[bytes]) -> IO[bytes]:
     return stream
 
 
-def _formats(stream: IO[bytes]) -> tuple[str, ...]:
-    """Pillow's names of the formats that are read; HEIC where its package is installed, imported once there is such a picture."""
-    head = stream.read(HEAD)
-    stream.seek(0)
-    if kind_of(head) != HEIC:
-        return FORMATS
-    try:
-        from pillow_heif import register_heif_opener
-    except ImportError:
-        return FORMATS
-    register_heif_opener()
-    return (*FORMATS, "HEIF")
-
-
 def _without_metadata(data: bytes) -> bytes:
-    """A PNG, JPEG or WebP file without what is not needed for its pixels; another file as it is."""
+    """A PNG, JPEG, WebP or TIFF file without what is not needed for its pixels; another file as it is."""
     kind = kind_of(data)
     if kind == PNG:
         return data[:8] + b"".join(_chunks(data, 8, ">", before_type=True, kept=_PIXELS_OF_PNG))
     if kind == WEBP:
         body = b"WEBP" + b"".join(_chunks(data, 12, "<", before_type=False, kept=_PIXELS_OF_WEBP))
         return b"RIFF" + struct.pack("<I", len(body)) + body
+    if kind == TIFF:
+        return _without_tags(data)
     return _without_segments(data) if kind == JPEG else data
 
 
@@ -370,14 +389,36 @@ def _chunks(
 
 
 def _without_segments(data: bytes) -> bytes:
-    """A JPEG file without comments and metadata before its pixels; the segments of JFIF and Adobe, which say how colours are coded, stay."""
+    """A JPEG file without comments and metadata before its pixels.
+
+    Whole segments of JFIF and Adobe, which say how colours are coded, stay.
+    """
     parts, at = [data[:2]], 2
     while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
-        marker, end = data[at + 1], at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-        if not (0xE0 < marker <= 0xEF and marker != 0xEE) and marker != 0xFE:
-            parts.append(data[at:end])
-        at = end
+        if data[at + 1] == 0xFF:  # fills
+            at += 1
+            continue
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        colours = marker in (0xE0, 0xEE) and length >= 14
+        if colours or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
+            parts.append(data[at : at + 2 + length])
+        at += 2 + length
     return b"".join([*parts, data[at:]])
+
+
+def _without_tags(data: bytes) -> bytes:
+    """A TIFF file whose first directory has only tags of `_PIXELS_OF_TIFF`: the others get a type that nobody reads."""
+    order, large = "<" if data[:1] == b"I" else ">", 43 in data[2:4]
+    offset, count, size = ("Q", "Q", 20) if large else ("I", "H", 12)
+    whole = bytearray(data)
+    with suppress(struct.error):  # ends early
+        (at,) = struct.unpack_from(order + offset, data, 8 if large else 4)
+        (entries,) = struct.unpack_from(order + count, data, at)
+        first = at + struct.calcsize(count)
+        for entry in range(first, min(first + entries * size, len(data)), size):
+            if struct.unpack_from(order + "H", data, entry)[0] not in _PIXELS_OF_TIFF:
+                whole[entry + 2 : entry + 4] = b"\xff\xff"
+    return bytes(whole)
 
 
 def _from_array(pixels: np.ndarray) -> Image.Image:
@@ -400,7 +441,7 @@ def _orientation(image: Image.Image) -> int:
 def _in_rgb(image: Image.Image, factor: int) -> Image.Image:
     """A picture of 8 bits per channel, its sides shrunk by a whole factor; in strips, so that little is held twice."""
     if image.mode in ("I", "F"):
-        kind = "32-bit whole numbers" if image.mode == "I" else "floating point"
+        kind = "signed or 32-bit whole numbers" if image.mode == "I" else "floating point"
         raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
     if image.mode == "RGB" and factor == 1 and not image.has_transparency_data:
         return image
@@ -417,9 +458,11 @@ def _in_rgb(image: Image.Image, factor: int) -> Image.Image:
 
 def _levels(image: Image.Image) -> np.ndarray:
     """The grey of 8 bits of each value of 16-bit grey, `(65536,)`, which Pillow's own conversion clips to white; of 12 bits in TIFF."""
-    bits = getattr(image, "tag_v2", {}).get(_BITS_OF_TIFF, (16,))[0]
-    most = (1 << bits) - 1
+    tags = getattr(image, "tag_v2", {})
+    most = (1 << tags.get(_BITS, (16,))[0]) - 1
     levels = ((np.arange(1 << 16) * 255 + most // 2) // most).clip(0, 255).astype(np.uint8)
+    if tags.get(_PHOTOMETRIC) == 0:  # white is 0
+        levels = 255 - levels
     if isinstance(transparent := image.info.get("transparency"), int):
         levels[transparent] = 255
     return levels

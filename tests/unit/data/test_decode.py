@@ -2,6 +2,7 @@ import io
 import logging
 import struct
 import subprocess
+import sys
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -18,7 +19,7 @@ from specs import change
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import StoreSpec
 from vsepp.data.decode import build_store
-from vsepp.data.pictures import read_picture, resized
+from vsepp.data.pictures import picture_size, read_picture, resized
 from vsepp.data.store import open_store
 
 SQUASH = StoreSpec("squash", 16)
@@ -54,7 +55,7 @@ def test_16_bit_grey_is_scaled_and_not_clipped_to_white(kind, order):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "said"), [(np.int32, "32-bit whole numbers"), (np.float32, "floating point")]
+    ("dtype", "said"), [(np.int32, "signed or 32-bit whole numbers"), (np.float32, "floating point")]
 )
 def test_values_without_a_white_are_refused_with_the_photographs_name(tmp_path, dtype, said):
     strange = encoded(Image.fromarray(np.full((20, 20), 300, dtype)), "TIFF")
@@ -228,6 +229,8 @@ def exif_with_odd_tag(orientation: int) -> bytes:
     [
         jpeg_with(0xE1, b"Exif\0\0garbage!"),
         jpeg_with(0xE2, b"ICC_PROFILE\0\5\1"),
+        jpeg_with(0xE0, b"JFIF"),
+        jpeg_with(0xEE, b"Adobe\0"),
         jpeg_with(0xED, b"Photoshop 3.0\x008BIM\x04\x04\0\0\xff\xff\xff\xff"),
         png_with(b"eXIf", b"bad"),
         png_with(b"gAMA", b"\0"),
@@ -235,7 +238,7 @@ def exif_with_odd_tag(orientation: int) -> bytes:
         png_with(b"zTXt", b"k\0\0" + zlib.compress(bytes(1 << 26))),
         encoded(picture(), "WEBP", exif=b"bad", lossless=True),
     ],
-    ids=["exif", "icc", "photoshop", "png exif", "gamma", "text", "long text", "webp exif"],
+    ids=["exif", "icc", "jfif", "adobe", "photoshop", "png exif", "gamma", "text", "long text", "webp exif"],
 )
 @pytest.mark.parametrize("resize", ["squash", "short_side"])
 def test_a_good_picture_with_broken_metadata_is_read(tmp_path, data, resize):
@@ -284,6 +287,12 @@ def test_each_format_of_the_list_is_read_whatever_its_file_is_called(tmp_path, k
         (b'{"error": 404}', "JSON"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(99), "HEIC"),
         (b"8BPS\0\1", "Photoshop"),
+        (b"\0\0\1\0\1\0" + bytes(99), "ICO"),
+        (b"\0\0\0\x18ftypcrx " + bytes(99), "camera"),
+        (b"\x7fELF\2\1\1" + bytes(99), "a program"),
+        (b"{\\rtf1 a}", "RTF"),
+        (b"<html><title>caf\xe9</title>" + b"<p>" * 99, "HTML"),
+        (b"[InternetShortcut]\nURL=", "text"),
         (bytes(2000), "zeros"),
     ],
 )
@@ -331,3 +340,93 @@ def test_a_cut_picture_ends_early_and_a_huge_one_says_its_sides(tmp_path):
     packed = (struct.pack(">I", len(d)) + c + d + struct.pack(">I", zlib.crc32(c + d)) for c, d in chunks)
     with pytest.raises(VseppError, match=r"40,000 × 40,000 pixels"):
         rgb(b"\x89PNG\r\n\x1a\n" + b"".join(packed))
+
+
+def tiff(tags: dict[int, tuple[int, int, bytes]], pixels: bytes, order: str) -> bytes:
+    """A TIFF file of 8 × 6: tag → type, number and bytes of its value; pixels at the end."""
+    plain = {256: (3, 1, 8), 257: (3, 1, 6), 259: (3, 1, 1), 273: (4, 1, None), 278: (3, 1, 6)}
+    listed = {**plain, 279: (4, 1, len(pixels)), **tags}
+    start = 8 + 2 + 12 * len(listed) + 4
+    entries = b""
+    for tag, (kind, count, value) in sorted(listed.items()):
+        number = start if value is None else value
+        packed = (
+            number if isinstance(number, bytes) else struct.pack(order + {3: "Hxx", 4: "I"}[kind], number)
+        )
+        entries += struct.pack(order + "HHI", tag, kind, count) + packed
+    head = (b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "IH", 8, len(listed))
+    return head + entries + bytes(4) + pixels
+
+
+FAR = b"\xff\xff\xff\x7f"
+GREY = {258: (3, 1, 8), 262: (3, 1, 1), 277: (3, 1, 1)}
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(
+    "broken", [{270: (2, 99, FAR)}, {306: (12, 9, FAR)}, {700: (3, 1, FAR)}, {34675: (7, 9, FAR)}]
+)
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_tiff_file_with_broken_tags_is_read_and_turned_once(tmp_path, order, broken, orientation):
+    pixels = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    data = tiff({**GREY, 274: (3, 1, orientation), **broken}, pixels.tobytes(), order)
+    shown = pixels if orientation == 1 else np.rot90(pixels, -1)
+    assert np.array_equal(np.asarray(rgb(data, upright=True))[..., 0], shown)
+    assert picture_size(io.BytesIO(data), "a.tif", upright=True) == shown.shape[::-1]
+
+
+def test_a_tiff_file_that_xmp_turns_has_its_size_turned(tmp_path):
+    xmp = b'<x tiff:Orientation="6"/>'
+    pixels = bytes(48)
+    data = (
+        tiff({**GREY, 700: (1, len(xmp), struct.pack("<I", 8 + 2 + 12 * 10 + 4 + len(pixels)))}, pixels, "<")
+        + xmp
+    )
+    for upright in (False, True):
+        assert (
+            rgb(data, upright=upright).size == picture_size(io.BytesIO(data), "a", upright=upright) == (6, 8)
+        )
+
+
+def test_16_bit_grey_whose_white_is_0_is_turned_round():
+    data = tiff({258: (3, 1, 16), 262: (3, 1, 0), 277: (3, 1, 1)}, np.full(48, 20000, "<u2").tobytes(), "<")
+    assert rgb(data).getpixel((0, 0)) == (177, 177, 177)
+
+
+@pytest.mark.parametrize(
+    ("depth", "colour", "row", "key", "shown"),
+    [
+        (2, 0, b"\x55\x55", b"\0\1", 255),
+        (4, 0, b"\x33" * 4, b"\0\3", 255),
+        (4, 0, b"\x33" * 4, b"\0\4", 51),
+        (16, 2, b"\x4e\x20" * 24, b"\x4e\x20" * 3, 255),
+        (16, 2, b"\x20\x20" * 24, b"\x4e\x20" * 3, 32),
+    ],
+)
+def test_the_transparent_colour_of_a_png_has_the_depth_of_its_pixels(depth, colour, row, key, shown):
+    header = struct.pack(">IIBBBBB", 8, 6, depth, colour, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"tRNS", key), (b"IDAT", zlib.compress((b"\0" + row) * 6)), (b"IEND", b""))
+    packed = (struct.pack(">I", len(d)) + c + d + struct.pack(">I", zlib.crc32(c + d)) for c, d in chunks)
+    assert rgb(b"\x89PNG\r\n\x1a\n" + b"".join(packed)).getpixel((7, 5)) == (shown,) * 3
+
+
+def test_heic_is_named_where_its_package_is_installed_alone():
+    said = "from vsepp.data.pictures import FORMATS, read_picture; print(*FORMATS)"
+    without = f"import sys; sys.modules['pillow_heif'] = None; {said}"
+    for code, there in ((said, True), (without, False)):
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert ("HEIC" in run.stdout) == there
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "HEIF"])
+def test_a_cut_picture_of_each_format_is_said_to_end_early(kind):
+    pillow_heif.register_heif_opener()
+    data = encoded(picture().convert("RGB"), kind)
+    with pytest.raises(VseppError, match=r"^a\.jpg: .*ends early"):
+        rgb(data[: 2 * len(data) // 3])
+
+
+def test_a_picture_of_a_rare_kind_is_not_said_to_be_damaged_alone():
+    floats = tiff({258: (3, 1, 16), 262: (3, 1, 1), 277: (3, 1, 1), 339: (3, 1, 3)}, bytes(96), "<")
+    with pytest.raises(VseppError, match=r"^a\.jpg: is TIFF .*rare kind"):
+        rgb(floats)
