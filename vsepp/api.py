@@ -130,7 +130,7 @@ class Model:
         Parameters
         ----------
         images
-            Paths, bytes of files, PIL pictures, or uint8 arrays `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
+            Paths, bytes of files, PIL pictures, or uint8 arrays or tensors `(height, width)`, `(height, width, 3)` or `(height, width, 4)`. Grey
             pictures are taken as RGB, what is transparent lies on white, and a picture is turned as its EXIF data say, unlike the
             photographs of a data set, for which the run's `exif_orientation` decides.
 
@@ -172,6 +172,8 @@ class Model:
     def _pixels(self, number: int, picture: Picture) -> np.ndarray:
         """A picture as a corpus stores it, uint8 `(height, width, 3)`."""
         name = str(picture) if isinstance(picture, str | os.PathLike) else f"image {number}"
+        if isinstance(picture, torch.Tensor):
+            picture = _array(picture, name)
         return resized(read_picture(picture, name, upright=True).rgb, self.run.eval_store, name)
 
     def embed_features(self, features: np.ndarray) -> np.ndarray:
@@ -189,6 +191,7 @@ class Model:
         """
         if self.joint.encoder is not None:
             raise VseppError(f"run {self.run.id}: its encoder is fine-tuned: it embeds images, not features")
+        features = _array(features, "features")
         wanted = self.joint.feature_dim
         sets = self.joint.image_pooling is not None
         if features.ndim != 2 + sets or features.shape[-1] != wanted or 0 in features.shape:
@@ -243,14 +246,16 @@ class Model:
             If the embeddings do not have the model's size, or are the wrong way round.
         """
         _require_sides(images, captions)
-        images, captions = _array(images, "images"), _array(captions, "captions")
-        for name, embeddings in (("images", images), ("captions", captions)):
-            if np.ndim(embeddings) != 2 or np.shape(embeddings)[1] != self.dim:
+        sides = {"images": _array(images, "images"), "captions": _array(captions, "captions")}
+        for name, embeddings in sides.items():
+            if embeddings.ndim != 2 or embeddings.shape[1] != self.dim:
                 raise VseppError(
-                    f"{name}: expected embeddings (n, {self.dim}) of run {self.run.id}, got {np.shape(embeddings)}"
+                    f"{name}: expected embeddings (n, {self.dim}) of run {self.run.id}, got {embeddings.shape}"
                 )
         with torch.inference_mode():
-            on_device = (torch.as_tensor(embeddings, device=self.device) for embeddings in (images, captions))
+            on_device = (
+                torch.as_tensor(each, dtype=torch.float32, device=self.device) for each in sides.values()
+            )
             return self.joint.scores(*on_device).cpu().numpy()
 
 
@@ -483,30 +488,42 @@ def _require_sides(images: object, captions: object) -> None:
 
 
 def _array(value: Any, name: str) -> np.ndarray:
-    """An argument as an array; a tensor of any floating-point type, with or without gradient, on any device."""
+    """An argument as an array; a tensor, or rows that are tensors, of any real type, with or without gradient, on any device.
+
+    Raises
+    ------
+    VseppError
+        With type and shape of what holds no real numbers: `None`, text, a meta tensor, rows of different lengths.
+    """
     if isinstance(value, torch.Tensor):
         if value.is_meta:
             raise VseppError(
                 f"{name}: expected values, got a meta tensor {tuple(value.shape)}, which has none"
             )
-        value = value.detach().cpu()
-        return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
-    if value is None:
-        raise VseppError(f"{name}: expected an array, got None")
+        value = value.detach().to_dense().cpu().resolve_conj().resolve_neg()
+        plain = not value.is_floating_point() or value.dtype in (torch.float16, torch.float32, torch.float64)
+        value = (value if plain else value.float()).numpy()
+    elif isinstance(value, list | tuple) and any(isinstance(row, torch.Tensor) for row in value):
+        value = [_array(row, name) for row in value]
     try:
-        return np.asarray(value)
-    except (ValueError, TypeError) as error:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
         raise VseppError(f"{name}: expected an array, got rows of different lengths") from error
+    if array.dtype.kind not in "fiu":
+        found = "None" if value is None else f"{type(value).__name__} {array.shape} of {array.dtype}"
+        raise VseppError(f"{name}: expected an array of real numbers, got {found}")
+    return array
 
 
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
-    """Items as a list, with at least one item."""
-    if items is None:
-        raise VseppError(f"{what}: expected a list, such as {such_as}, got None")
-    if isinstance(items, np.ndarray | torch.Tensor) and items.ndim < 4:
-        raise VseppError(f"{what}: expected a list, such as {such_as}, got one array {tuple(items.shape)}")
-    if isinstance(items, str | bytes | os.PathLike | Image.Image):
-        raise VseppError(f"{what}: expected a list, such as {such_as}, got one {type(items).__name__}")
+    """Items as a list, with at least one item. An array is one picture, unless it holds text, or pictures one below the other."""
+    expected = f"{what}: expected a list, such as {such_as}"
+    if isinstance(items, np.ndarray | torch.Tensor):
+        text = isinstance(items, np.ndarray) and items.dtype.kind in "OU"
+        if items.ndim < (1 if text else 4):
+            raise VseppError(f"{expected}, got one array {tuple(items.shape)}")
+    if isinstance(items, str | bytes | os.PathLike | Image.Image) or not isinstance(items, Iterable):
+        raise VseppError(f"{expected}, got {'None' if items is None else f'one {type(items).__name__}'}")
     listed = list(items)
     if not listed:
         raise VseppError(f"{what}: there are none; expected at least one")

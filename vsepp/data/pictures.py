@@ -424,8 +424,10 @@ def _without_tags(data: bytes) -> bytes:
 def _from_array(pixels: np.ndarray) -> Image.Image:
     channels = pixels.shape[2:]
     if pixels.dtype != np.uint8 or pixels.ndim < 2 or channels not in ((), (3,), (4,)) or 0 in pixels.shape:
+        first = pixels.ndim == 3 and pixels.shape[0] in (3, 4)
         raise VseppError(
             f"expected uint8 (height, width) or (height, width, 3 or 4), got {pixels.dtype} {pixels.shape}"
+            + "; channels stand last: give pixels.transpose(1, 2, 0)" * first
         )
     return Image.fromarray(pixels)
 

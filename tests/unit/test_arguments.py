@@ -1,0 +1,117 @@
+"""Arguments of the library, whatever holds them: arrays, tensors, lists. What holds no numbers, or is one picture, is named."""
+
+import numpy as np
+import pytest
+import torch
+
+import vsepp
+from vsepp.base.errors import VseppError
+
+EYE = torch.eye(4)
+TAKEN = {
+    "bfloat16": EYE.bfloat16(),
+    "float8": EYE.to(torch.float8_e4m3fn),
+    "with a gradient": EYE.clone().requires_grad_(),
+    "sparse": EYE.to_sparse(),
+    "rows that are tensors": list(EYE.clone().requires_grad_()),
+    "lists": EYE.tolist(),
+    "double": EYE.double(),
+}
+REFUSED = {
+    "meta": (EYE.to("meta"), r"meta tensor \(4, 4\)"),
+    "nothing": (None, "None"),
+    "ragged": ([[1.0, 2.0], [3.0]], "different lengths"),
+    "objects": (np.array(EYE.tolist(), object), r"\(4, 4\) of object"),
+    "complex": (EYE + 0j, r"\(4, 4\) of complex64"),
+    "text": ("abc", "str"),
+    "structured": (np.zeros(4, [("a", "f4")]), r"\(4,\)"),
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("efficientnet_lite_pytorch")
+    return vsepp.load("flickr8k", device="cpu")
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_numbers_are_taken_in_whatever_holds_them(case, model):
+    value = TAKEN[case]
+    assert vsepp.evaluate(value, EYE, torch.arange(4)).metrics.rsum == 600
+    assert vsepp.rank(value, k=1).ravel().tolist() == [0, 1, 2, 3]
+    wide = torch.zeros(4, model.joint.feature_dim)
+    wide[:, :4] = EYE
+    same = wide.to(value.dtype) if isinstance(value, torch.Tensor) and not value.is_sparse else wide.tolist()
+    np.testing.assert_array_equal(model.embed_features(same), model.embed_features(wide.numpy()))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_holds_no_numbers_is_named_with_its_shape(case, model):
+    value, said = REFUSED[case]
+    for name, call in {
+        "images": lambda: vsepp.evaluate(value, EYE, range(4)),
+        "captions": lambda: vsepp.evaluate(EYE, value, range(4)),
+        "caption_to_image": lambda: vsepp.evaluate(EYE, EYE, value),
+        "scores": lambda: vsepp.rank(value),
+        "features": lambda: model.embed_features(value),
+    }.items():
+        with pytest.raises(VseppError, match=rf"^{name}: .*{said}"):
+            call()
+    with pytest.raises(VseppError, match=f"^images: .*{said}"):
+        model.scores(value, np.zeros((1, model.dim)))
+
+
+def test_numbers_of_any_type_are_scored(model):
+    images, captions = np.eye(2, model.dim), np.eye(3, model.dim)
+    expected = model.scores(images.astype("f"), captions.astype("f"))
+    for kind in ("e", "d", "i4"):
+        np.testing.assert_array_equal(model.scores(images.astype(kind), captions), expected)
+
+
+PIXELS = np.random.default_rng(0).integers(0, 255, (40, 30, 3), np.uint8)
+CHANNELS_FIRST = np.ascontiguousarray(PIXELS.transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        (PIXELS, r"images: .*\[path\].*\(40, 30, 3\)"),
+        (torch.from_numpy(CHANNELS_FIRST), r"images: .*\(3, 40, 30\)"),
+        (PIXELS[..., 0], r"images: .*\(40, 30\)"),
+        ([CHANNELS_FIRST], r"image 0: .*uint8 \(3, 40, 30\).*transpose"),
+        ([PIXELS, torch.from_numpy(CHANNELS_FIRST)], r"image 1: .*\(3, 40, 30\).*transpose"),
+        (CHANNELS_FIRST[None], r"image 0: .*\(3, 40, 30\).*transpose"),
+        ([PIXELS / 255], r"image 0: .*float64 \(40, 30, 3\)"),
+        ([torch.zeros(9, 9, 3, device="meta")], r"image 0: .*meta tensor \(9, 9, 3\)"),
+        ([None], "image 0: got NoneType"),
+        (None, "images: .*None"),
+        (5, "images: .*int"),
+        ([], "images: "),
+        (np.array(3), r"images: .*\(\)"),
+    ],
+)
+def test_what_is_no_list_of_pictures_is_refused_with_its_shape(images, said, model):
+    with pytest.raises(VseppError, match=f"^{said}"):
+        model.embed_images(images)
+
+
+def test_pictures_are_one_a_row_of_four_dimensions_or_one_an_entry(model, tmp_path):
+    from PIL import Image
+
+    path = tmp_path / "a.png"
+    Image.fromarray(PIXELS).save(path)
+    expected = model.embed_images([PIXELS])
+    for images in (
+        PIXELS[None],
+        torch.from_numpy(PIXELS)[None],
+        [torch.from_numpy(PIXELS)],
+        np.array([str(path)]),
+    ):
+        np.testing.assert_array_equal(model.embed_images(images), expected)
+
+
+@pytest.mark.parametrize("captions", [None, "a dog", 5, [None], [b"a dog"], np.ones(2), torch.ones(2)])
+def test_what_is_no_list_of_sentences_is_refused(captions, model):
+    with pytest.raises(VseppError, match=r"^caption"):
+        model.embed_captions(captions)
+    assert model.embed_captions(np.array(["a dog"])).shape == (1, model.dim)
