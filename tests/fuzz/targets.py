@@ -432,7 +432,7 @@ def stored_photographs(folder):
     names = sorted(path.name for path in place.iterdir())
     shutil.rmtree(folder / "out", ignore_errors=True)
     shutil.rmtree(folder / "state", ignore_errors=True)
-    images = pd.DataFrame({"container": "images", "member": names})
+    images = pd.DataFrame({"container": "images", "member": names, "split": "train"})
     spec = corpus("any", "karpathy", {"images": place})
     build_store(images, spec, paths(spec), StoreSpec("squash", 16), folder / "out", folder / "state", 1)
     return np.array(open_store(folder / "out"))

@@ -15,12 +15,12 @@ from shlex import quote
 from typing import Any
 
 from vsepp.base.errors import VseppError, as_started
-from vsepp.base.files import csv_text, shown, write_text
+from vsepp.base.files import csv_text, require_folder, shown, write_text
 from vsepp.base.spec import Component, CorpusSpec
 from vsepp.data.caption_files import columns_of, read_beside, read_captions
 from vsepp.data.corpus import read_corpus, usable_images
 from vsepp.data.pictures import pictures_in, read_picture, readable
-from vsepp.data.raw import Container, RawCorpus
+from vsepp.data.raw import CaptionedImage, Container, RawCorpus
 from vsepp.data.readers.captions_csv import images_of
 from vsepp.pipeline.reports import SETTINGS_FILE
 
@@ -41,18 +41,6 @@ PATIENCE = 8
 """Epochs without a better validation after which SH alone ends."""
 BATCH = 128
 INPUTS = Path("results") / "own" / "inputs"
-
-
-@dataclass(frozen=True)
-class CaptionedPicture:
-    """A picture of the folder, its captions, and its split where the user gave one."""
-
-    name: str
-    """Path below the folder, with forward slashes."""
-    captions: tuple[str, ...]
-    split: str = ""
-    digest: str = ""
-    """SHA-256 of its file."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +67,7 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
     Parameters
     ----------
     folder
-        Pictures, also below it: .jpg, .jpeg and .png files.
+        Pictures, also below it.
     captions
         A table of images and captions, and optionally of their splits, as `read_captions` takes it. Without it each picture has a
         text file of its name beside it, `.txt` or `.caption`, one caption a line.
@@ -92,26 +80,24 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
         If there are no pictures, fewer than `FEWEST_PICTURES` with captions, captions of pictures that are not there, a file
         of captions that cannot be read, or if pictures cannot be decoded, as in `readable`.
     """
-    if not folder.is_dir():
-        raise VseppError(f"{folder}: expected a folder of pictures, found none")
-    container = Container(folder)
+    container = Container(require_folder(folder, "a folder of pictures"))
     files = pictures_in(container)
-    captioned = _captioned(container, files, captions, columns)
+    captioned, has_splits = _captioned(container, files, captions, columns)
     _tell_uncaptioned(folder, files, captioned)
-    captioned = _decodable(container, captioned)
+    digests = _digests(container, captioned)
+    captioned = [image for image in captioned if image.path in digests]
     if len(captioned) < FEWEST_PICTURES:
         raise VseppError(
             f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
             f'with a model that is trained already: {as_started()}vsepp query flickr8k --pictures {quote(str(folder))} --text "..."'
         )
-    captioned = _split(captioned, folder)
+    captioned = _split(folder, captioned, digests, has_splits)
     table = _table(captioned)
-    digests = [picture.digest for picture in captioned]
-    digest = hashlib.sha256("\n".join([table, *digests]).encode()).hexdigest()
+    digest = hashlib.sha256("\n".join([table, *digests.values()]).encode()).hexdigest()
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
-    counts = {split: sum(picture.split == split for picture in captioned) for split in SPLITS}
-    pairs = sum(len(picture.captions) for picture in captioned if picture.split == "train")
-    texts = sum(len(picture.captions) for picture in captioned)
+    counts = {split: sum(image.split == split for image in captioned) for split in SPLITS}
+    pairs = sum(len(image.captions) for image in captioned if image.split == "train")
+    texts = sum(len(image.captions) for image in captioned)
     trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, texts)
     _write(trial, folder, table)
     # The step that reads the corpus must find what was found here.
@@ -122,8 +108,8 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
 
 def _captioned(
     container: Container, files: Iterable[str], captions: Path | None, columns: str
-) -> list[CaptionedPicture]:
-    """Pictures with captions of the table, or of text files beside them, as the step that reads the corpus will find them."""
+) -> tuple[list[CaptionedImage], bool]:
+    """Pictures with captions, as the step that reads the corpus will find them, and whether their table gives splits."""
     if columns and not captions:
         raise VseppError("columns are those of a table of captions, but no table is given")
     if captions:
@@ -147,19 +133,13 @@ def _captioned(
     spec = CorpusSpec(name="own", reader=Component("captions_csv"))
     raw = RawCorpus(images_of(table), left_out=table.problems)
     images, members, _ = usable_images(spec, {"images": container.path}, raw)
-    return [
-        CaptionedPicture(
-            member,
-            tuple(caption.text.strip() for caption in image.captions),
-            image.split if table.has_splits else "",
-        )
-        for image, member in zip(images, members, strict=True)
-    ]
+    found = [replace(image, path=member) for image, member in zip(images, members, strict=True)]
+    return found, table.has_splits
 
 
-def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[CaptionedPicture]) -> None:
+def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[CaptionedImage]) -> None:
     """Warn of pictures without captions: they are not trained on."""
-    has_captions = {picture.name for picture in captioned}
+    has_captions = {image.path for image in captioned}
     if without := [name for name in files if name not in has_captions]:
         log.warning(
             "%s: pictures without a caption, which are left out: %d, the first is %s",
@@ -169,73 +149,67 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
         )
 
 
-def _decodable(container: Container, captioned: list[CaptionedPicture]) -> list[CaptionedPicture]:
-    """The pictures that can be decoded, with digests of their files; the others are named, and refused where they are many."""
+def _digests(container: Container, captioned: Iterable[CaptionedImage]) -> dict[str, str]:
+    """SHA-256 of the pictures that can be decoded; the others are named, and refused where they are many."""
 
     def digest(name: str) -> str:
         data = container.read(name)
         read_picture(data, container.where(name), upright=True)
         return hashlib.sha256(data).hexdigest()
 
-    digests = dict(readable([picture.name for picture in captioned], digest, "pictures"))
-    return [
-        replace(picture, digest=digests[picture.name]) for picture in captioned if picture.name in digests
-    ]
+    return dict(readable([image.path for image in captioned], digest, "pictures"))
 
 
-def _split(captioned: list[CaptionedPicture], folder: Path) -> list[CaptionedPicture]:
+def _split(
+    folder: Path, captioned: list[CaptionedImage], digests: Mapping[str, str], has_splits: bool
+) -> list[CaptionedImage]:
     """Pictures with a split: the user's, or a tenth each to validate and to test, drawn by a hash of the names.
 
     Equal files are drawn together: a model must not be tested on what it was trained on.
     """
-    groups: dict[str, list[CaptionedPicture]] = {}
-    for picture in captioned:
-        groups.setdefault(picture.digest, []).append(picture)
+    groups: dict[str, list[CaptionedImage]] = {}
+    for image in captioned:
+        groups.setdefault(digests[image.path], []).append(image)
     copies = [group for group in groups.values() if len(group) > 1]
-    if all(picture.split for picture in captioned):
-        apart = [group for group in copies if len({picture.split for picture in group}) > 1]
+    if has_splits:
+        apart = [group for group in copies if len({image.split for image in group}) > 1]
         if apart:
-            names = " and ".join(shown(f"{picture.name} ({picture.split})") for picture in apart[0][:2])
+            names = " and ".join(shown(f"{image.path} ({image.split})") for image in apart[0][:2])
             raise VseppError(
                 f"{folder}: {len(apart)} files lie in several splits under several names, the first is {names}; give copies of one "
                 "file one split"
             )
-        counts = Counter(picture.split for picture in captioned)
+        counts = Counter(image.split for image in captioned)
         if small := [split for split in SPLITS if counts[split] < FEWEST_OF_SPLIT]:
             raise VseppError(
                 f"{folder}: {counts[small[0]]} pictures with captions have the split {small[0]}, expected at least "
                 f"{FEWEST_OF_SPLIT}; give each split pictures in the column `split`, or leave the column out"
             )
-    _tell_copies(folder, copies)
-    if all(picture.split for picture in captioned):
+    if copies:
+        log.warning(
+            "%s: equal files, which are put into one split: %d, the first are %s",
+            folder,
+            sum(map(len, copies)),
+            " and ".join(shown(image.path) for image in copies[0][:2]),
+        )
+    if has_splits:
         return captioned
     firsts = {
-        digest: min(hashlib.sha256(picture.name.encode()).digest() for picture in group)
+        digest: min(hashlib.sha256(image.path.encode()).digest() for image in group)
         for digest, group in groups.items()
     }
     drawn = sorted(groups, key=firsts.__getitem__)
     tenth = max(len(drawn) // 10, 10)
     splits = dict.fromkeys(drawn[:tenth], "test") | dict.fromkeys(drawn[tenth : 2 * tenth], "val")
-    return [replace(picture, split=splits.get(picture.digest, "train")) for picture in captioned]
+    return [replace(image, split=splits.get(digests[image.path], "train")) for image in captioned]
 
 
-def _tell_copies(folder: Path, copies: list[list[CaptionedPicture]]) -> None:
-    if copies:
-        names = " and ".join(shown(picture.name) for picture in copies[0][:2])
-        log.warning(
-            "%s: equal files, which are put into one split: %d, the first are %s",
-            folder,
-            sum(map(len, copies)),
-            names,
-        )
-
-
-def _table(captioned: Iterable[CaptionedPicture]) -> str:
+def _table(captioned: Iterable[CaptionedImage]) -> str:
     """The captions as the CSV that the reader takes."""
     rows = (
-        {"image": picture.name, "caption": caption, "split": picture.split}
-        for picture in captioned
-        for caption in picture.captions
+        {"image": image.path, "caption": caption.text.strip(), "split": image.split}
+        for image in captioned
+        for caption in image.captions
     )
     return csv_text(("image", "caption", "split"), rows)
 

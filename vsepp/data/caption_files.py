@@ -7,13 +7,16 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from vsepp.base.errors import VseppError
+from typing_extensions import TypedDict  # pydantic takes none of Python 3.11's own
+
+from vsepp.base.errors import VseppError, first_of
 from vsepp.base.files import LARGEST_TEXT, json_of, require_file, shortly, utf8
+from vsepp.base.signatures import kind_of
 from vsepp.data.raw import Container, RawFile, read_raw
 
 NAMES = {
@@ -67,7 +70,9 @@ def columns_of(text: str) -> dict[str, str]:
 
 
 def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> CaptionTable:
-    """Read a table of captions: CSV with `,`, tab, `;` or `|`, a list in JSON, or JSON lines, whatever it is called.
+    """Read a table of captions, whatever it is called: CSV with `,`, tab, `;` or `|`; JSON lines; or JSON.
+
+    JSON is a list of objects, an object of names of images and their captions, or COCO's captions (`images` and `annotations`).
 
     Parameters
     ----------
@@ -81,13 +86,16 @@ def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> Capti
     VseppError
         If it cannot be read or no columns hold images and captions, naming the columns found.
     """
+    expected = "a table of captions: CSV, JSON or JSON lines, in UTF-8 (Excel: CSV UTF-8)"
     if not path.is_dir():
-        require_file(path, "a table of captions (CSV, JSON or JSON lines)")
+        require_file(path, expected)
     file = read_raw(path, "captions.csv")
+    if (kind := kind_of(file.data)) not in ("text", "JSON", ""):
+        raise VseppError(f"{file.where}: is {kind}; expected {expected}")
     text = file.text()
     table = CaptionTable(file.where)
     if text.lstrip()[:1] in ("[", "{"):
-        _add_objects(table, _objects(file, text), columns or {})
+        _add_objects(table, _objects(file, text, columns or {}), columns or {})
     else:
         _add_cells(table, text, columns or {})
     return table
@@ -103,7 +111,11 @@ def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionT
             if name not in alone:
                 continue
             alone.remove(name)
-            lines = utf8(container.read(name), container.where(name)).splitlines()
+            try:
+                lines = utf8(container.read(name), container.where(name)).splitlines()
+            except VseppError as error:
+                table.problems.append(str(error))
+                continue
             table.rows += [
                 Row(len(table.rows) + k, picture, line.strip(), None)
                 for k, line in enumerate(filter(str.strip, lines), start=1)
@@ -111,22 +123,62 @@ def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionT
     return table, sorted(alone)
 
 
-def _objects(file: RawFile, text: str) -> Iterator[Any]:
-    """The objects of a JSON list, or of JSON lines."""
-    if text.lstrip().startswith("["):
-        yield from json_of(text, file.where)
-        return
+class _Image(TypedDict):
+    id: int | str
+    file_name: str
+
+
+class _Annotation(TypedDict):
+    image_id: int | str
+    caption: Any
+
+
+@dataclass(frozen=True)
+class _Coco:
+    """COCO's captions: those of an image by its id."""
+
+    images: list[_Image]
+    annotations: list[_Annotation]
+
+
+def _objects(file: RawFile, text: str, columns: Mapping[str, str]) -> Sequence[Any]:
+    """The objects of JSON lines or of a JSON list; other forms become such a list."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if len(lines) > 1 and _is_object(lines[0][1]):
+        return [json_of(line, f"{file.where}: line {number}") for number, line in lines]
+    whole = json_of(text, file.where)
+    if isinstance(whole, list):
+        return whole
+    if {"image", "caption"} <= _by_name(list(whole), columns).keys():
+        return [whole]
+    if {"images", "annotations"} <= whole.keys():
+        coco = file.json(_Coco)
+        names = {image["id"]: image["file_name"] for image in coco.images}
+        return [
+            {"image": names.get(said["image_id"]), "caption": said["caption"]} for said in coco.annotations
+        ]
+    if all(map(_are_captions, whole.values())):
+        return [{"image": name, "caption": captions} for name, captions in whole.items()]
+    raise VseppError(
+        f"{file.where}: is an object with the keys {first_of(list(map(shortly, whole)))}; expected a list of objects with image and caption, names of images with "
+        "their captions, or COCO's images and annotations"
+    )
+
+
+def _is_object(line: str) -> bool:
     try:
-        whole = json.loads(text)
-    except ValueError:
-        for number, line in enumerate(text.split("\n"), start=1):
-            if line.strip():
-                yield json_of(line, f"{file.where}: line {number}")
-    else:
-        yield whole
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
-def _add_objects(table: CaptionTable, objects: Iterable[Any], columns: Mapping[str, str]) -> None:
+def _are_captions(value: Any) -> bool:
+    return all(
+        text is None or isinstance(text, str) for text in (value if isinstance(value, list) else [value])
+    )
+
+
+def _add_objects(table: CaptionTable, objects: Sequence[Any], columns: Mapping[str, str]) -> None:
     number, names = 0, None
     for place, entry in enumerate(objects, start=1):
         if not isinstance(entry, dict):
@@ -135,7 +187,9 @@ def _add_objects(table: CaptionTable, objects: Iterable[Any], columns: Mapping[s
         image, split = entry.get(names["image"]), entry.get(names.get("split", ""))
         captions = entry.get(names["caption"])
         if not isinstance(image, str) or not PurePosixPath(image.strip()).name:
-            table.problems.append(f"{table.where}: entry {place}: names no image")
+            table.problems.append(
+                f"{table.where}: entry {place}: got {shortly(image)}; expected an image's name"
+            )
             continue
         for caption in captions if isinstance(captions, list) else [captions]:
             number += 1
@@ -144,9 +198,11 @@ def _add_objects(table: CaptionTable, objects: Iterable[Any], columns: Mapping[s
 
 
 def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> None:
-    delimiter = _delimiter(text.lstrip().partition("\n")[0], columns)
+    excel = re.match(r'\s*"?sep=(.)"?[ \t]*[\r\n]', text)
+    text = text[excel.end() :] if excel else text
+    delimiter = excel[1] if excel else _delimiter(re.split(r"[\r\n]", text.lstrip(), maxsplit=1)[0], columns)
     # Blanks behind a delimiter are no part of a cell where a cell outside of quotes has them.
-    blanks = re.search(rf'^[^"\n]*{re.escape(delimiter)} ', text, re.MULTILINE) is not None
+    blanks = re.search(rf'^[^"\r\n]*{re.escape(delimiter)} ', text, re.MULTILINE) is not None
     cells = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
@@ -157,11 +213,12 @@ def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> No
     limit = csv.field_size_limit(LARGEST_TEXT)  # Python's own is 128 KiB for a caption
     number = 0
     try:
-        head = _without_empty_end(next((row for row in cells if row), []))
+        rows = (row for row in cells if any(map(str.strip, row)))
+        head = _without_empty_end(next(rows, []))
         names = _found(table.where, head, columns)
         place = {held: head.index(name) for held, name in names.items()}
         table.has_splits = "split" in place
-        for row in filter(None, cells):
+        for row in rows:
             number += 1
             given = _without_empty_end(row, len(head))
             where = f"{table.where}: row {number}"
@@ -202,19 +259,11 @@ def _has_quoted_cells(text: str, delimiter: str) -> bool:
     if delimiter in ",;":
         return True
     head, *lines = [line for line in text.splitlines() if line.strip()] or [""]
-    most = head.count(delimiter)
-    if any(line.count(delimiter) > most for line in lines):
-        return True
+    counts, most = [line.count(delimiter) for line in lines], head.count(delimiter)
+    # Else quoted cells hold line breaks and delimiters.
+    whole = max(counts, default=0) <= most and counts.count(most) >= 0.95 * len(counts)
     cells = (cell.strip() for line in lines for cell in line.split(delimiter))
-    return not any(
-        cell.startswith('"') and not re.fullmatch('"([^"]|"")*"', cell) for cell in cells
-    ) or not _are_whole(lines, most, delimiter)
-
-
-def _are_whole(lines: Iterable[str], most: int, delimiter: str) -> bool:
-    """Whether nearly all lines have all cells: else quoted cells hold line breaks."""
-    counts = [line.count(delimiter) == most for line in lines]
-    return sum(counts) >= 0.95 * len(counts)
+    return not whole or all(re.fullmatch('"([^"]|"")*"|[^"].*|', cell) for cell in cells)
 
 
 def _without_empty_end(row: Sequence[str], least: int = 0) -> list[str]:
@@ -247,7 +296,8 @@ def _found(where: str, found: Sequence[str], columns: Mapping[str, str]) -> dict
         if held not in names:
             wanted = f"named {columns[held]}" if held in columns else f"of each {held}"
             raise VseppError(
-                f"{where}: no column {wanted}; found are {shortened}; say which they are: columns image=NAME,caption=NAME"
+                f"{where}: no column {wanted}; found are {shortened}; name them in a heading, or say which they are: "
+                "columns image=NAME,caption=NAME"
             )
     counts = Counter(map(_normal, found))
     if repeated := [name for name in names.values() if counts[_normal(name)] > 1]:

@@ -29,14 +29,16 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 # Control characters except tabs and line ends. In captions they are kept as parts of words.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-_LEADS_OUT = re.compile(r"/|[A-Za-z]:[\\/]|(.*/)?\.\.(/|$)", re.DOTALL)
+_LEADS_OUT = re.compile(r"[\\/]|[A-Za-z]:[\\/]|(.*[\\/])?\.\.([\\/]|$)", re.DOTALL)
 _NO_NAME = re.compile(rf".*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
 # Han, kana, Thai, Lao, Myanmar and Khmer: written without blanks between words.
-_UNSEPARATED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-_LONGEST_WORD = 6
-"""Letters of these scripts in a piece between blanks, on average, above which the pieces are no words."""
+_UNSEPARATED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff66-\uff9f]"
+)
+_LONGEST_WORD = 3.5
+"""Letters of a piece between blanks, on average, above which the pieces are no words: words have two (Chinese) or three (Thai)."""
 _LONGEST_ALONE = 2
-"""Likewise where a caption is one piece."""
+"""Likewise where most captions are one piece: a short sentence, or a word."""
 
 
 def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_images: int) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
             f"corpus {spec.name}: no split lists an image; check {sorted(map(str, files.values()))}"
         )
     _check_expected(spec, raw)
-    usable, members, problems = usable_images(spec, files, raw)
+    usable, members, left_out = usable_images(spec, files, raw)
     rows, first_images = _first_images(spec, usable)
     images, captions = _tables(spec, [usable[row] for row in rows], [members[row] for row in rows])
     ignored = {} if raw.unlisted is None else {"captioned images in no split": len(raw.unlisted)}
@@ -110,8 +112,8 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     }
     if spec.leave_out:
         facts["left_out"] = len(set(spec.leave_out))
-    if problems:
-        facts["unusable"] = len(problems)
+    if left_out:
+        facts["unusable"] = left_out
     if first_images:
         facts["first_images"] = first_images
     images.attrs["facts"] = facts
@@ -121,7 +123,7 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
 
 def usable_images(
     spec: CorpusSpec, files: Mapping[str, Path], raw: RawCorpus
-) -> tuple[list[CaptionedImage], list[str], list[str]]:
+) -> tuple[list[CaptionedImage], list[str], int]:
     """What a corpus is made of: first what cannot be used is left out and named, then the rest is checked.
 
     Parameters
@@ -139,8 +141,8 @@ def usable_images(
         Images with at least one caption; line breaks in captions are blanks.
     members
         Path of each inside its container.
-    problems
-        Rows and captions that were left out: where, and why.
+    left_out
+        Number of captions that cannot be used, and of those that their images had besides.
 
     Raises
     ------
@@ -154,34 +156,36 @@ def usable_images(
         )
     problems = list(raw.left_out)
     listed = [image for image in raw.images if image.image_id not in spec.leave_out]
-    images = [image for image in (_usable(image, problems) for image in listed) if image is not None]
-    count = sum(max(len(image.captions), 1) for image in listed) + len(raw.left_out)
-    if len(problems) > MOST_LEFT_OUT * count:
+    images = [image for image in (_usable(spec, image, problems) for image in listed) if image is not None]
+    count, kept = (sum(max(len(image.captions), 1) for image in some) for some in (listed, images))
+    count += len(raw.left_out)
+    if count - kept > MOST_LEFT_OUT * count:
         raise VseppError(
-            f"corpus {spec.name}: {len(problems)} of {count} captions cannot be used, more than {MOST_LEFT_OUT:.0%}: "
+            f"corpus {spec.name}: {count - kept} of {count} captions cannot be used, more than {MOST_LEFT_OUT:.0%}: "
             f"{first_of(problems)}. Correct them, or delete their rows"
         )
     for problem in problems[:20]:
         log.warning("left out: %s", problem)
-    if len(problems) > 20:
-        log.warning("left out: %d captions in all", len(problems))
+    if problems:
+        log.warning("corpus %s: left out %d of %d captions", spec.name, count - kept, count)
     _check_images(spec, images)
     _check_words(spec, images)
-    return images, _members(files, images), problems
+    return images, _members(files, images), count - kept
 
 
-def _usable(image: CaptionedImage, problems: list[str]) -> CaptionedImage | None:
-    """An image with its captions that can be used; `None`, and why, where there is none."""
+def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> CaptionedImage | None:
+    """An image with its captions that can be used; `None`, and why, where there are none or fewer than there must be."""
+    where = f"{image.listed_in}: {shortly(image.path)}"
     if _LEADS_OUT.match(image.path):
-        raise VseppError(
-            f"{image.listed_in}: the path {shortly(image.path)} leads elsewhere; expected one relative to the folder or archive of "
-            "the photographs"
+        problems.append(
+            f"{where} leads elsewhere; expected a path relative to the folder or archive of the photographs"
         )
+        return None
     if _NO_NAME.match(image.path):
-        problems.append(f"{image.listed_in}: the path {shortly(image.path)} holds control characters")
+        problems.append(f"{where} holds control characters")
         return None
     if not image.captions:
-        problems.append(f"{image.listed_in}: {shortly(image.path)} has no caption")
+        problems.append(f"{where} has no caption")
         return None
     captions = []
     for caption in image.captions:
@@ -194,26 +198,28 @@ def _usable(image: CaptionedImage, problems: list[str]) -> CaptionedImage | None
             empty = isinstance(text, str) and not text.strip()
             what = "an empty caption" if empty else f"got {shortly(text)}; expected UTF-8 text"
             problems.append(f"{image.captions_in} {caption.caption_id} ({shortly(image.path)}): {what}")
+    if 0 < len(captions) < min(len(image.captions), spec.captions_per_image or 1):
+        problems.append(f"{where} has {len(captions)} captions left, expected {spec.captions_per_image}")
+        return None
     return replace(image, captions=tuple(captions)) if captions else None
 
 
 def _check_words(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
     """Refuse captions whose words no blanks part: a vocabulary of them would hold sentences."""
     texts = [caption.text for image in images for caption in image.captions]
-    whole = [text for text in texts if _is_unseparated(text)]
-    if len(whole) > len(texts) / 2:
+    whole = [text.split() for text in texts if not text.isascii() and _UNSEPARATED.search(text)]
+    if len(whole) <= len(texts) / 2:
+        return
+    # With the digits and Latin letters of a piece: a program that parts words parts them from these.
+    letters = [
+        sum(map(str.isalnum, piece)) for pieces in whole for piece in pieces if _UNSEPARATED.search(piece)
+    ]
+    alone = sum(len(pieces) == 1 for pieces in whole) > len(whole) / 2
+    if sum(letters) > (_LONGEST_ALONE if alone else _LONGEST_WORD) * len(letters):
         raise VseppError(
             f"corpus {spec.name}: the words of {len(whole)} of {len(texts)} captions are not separated, the first is "
-            f"{shortly(whole[0])}; put blanks between words first, by a program that finds them in this language"
+            f"{shortly(' '.join(whole[0]))}; put blanks between words first, by a program that finds them in this language"
         )
-
-
-def _is_unseparated(text: str) -> bool:
-    if text.isascii():
-        return False
-    letters = [len(_UNSEPARATED.findall(piece)) for piece in text.split()]
-    # A caption is more than a word: one piece of some letters is a short sentence.
-    return sum(letters) > (_LONGEST_WORD * sum(map(bool, letters)) if len(letters) > 1 else _LONGEST_ALONE)
 
 
 def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:

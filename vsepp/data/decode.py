@@ -90,7 +90,9 @@ def build_store(
     dict
         `images`, `upscaled` (images with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK
         or palette images turned into RGB), `exif_turned` (images that EXIF data ask to turn, which was done or ignored as
-        `store.orientation` says) and `photographs_sha256`, the digest of the SHA-256 of all files in the order of the table.
+        `store.orientation` says), `photographs_sha256`, the digest of the SHA-256 of all files in the order of the table, and
+        `equal_files`, where there are some: images whose file has the same bytes as another's. They stay in the splits that
+        their corpus gives; the log says how many of them lie in several splits.
 
     Raises
     ------
@@ -114,15 +116,17 @@ def build_store(
         chunks.append(Chunk(number, part, state / FILE, bounds, store))
     results = _decode_missing(chunks, state, workers)
     publish({state / SIZES: out / SIZES, state / FILE: out / FILE})
-    sums = "".join(sha256 for result in results for sha256 in result.sha256)
+    sums = [sha256 for result in results for sha256 in result.sha256]
     facts = {
         "images": len(images),
         "upscaled": sum(result.upscaled for result in results),
         "converted": sum(result.converted for result in results),
         "exif_turned": sum(result.turned for result in results),
-        "photographs_sha256": hashlib.sha256(sums.encode()).hexdigest(),
+        "photographs_sha256": hashlib.sha256("".join(sums).encode()).hexdigest(),
     }
     _warn(facts, spec, store)
+    if equal := _equal_files(images, sums):
+        facts["equal_files"] = equal
     return facts
 
 
@@ -145,6 +149,23 @@ def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
             digest,
             " or ".join(spec.photographs_sha256),
         )
+
+
+def _equal_files(images: Table, sums: Sequence[str]) -> int:
+    """Number of images whose file equals another image's; the log says it."""
+    splits: dict[str, list[str]] = {}
+    for sha256, split in zip(sums, images["split"], strict=True):
+        splits.setdefault(sha256, []).append(split)
+    copies = [found for found in splits.values() if len(found) > 1]
+    if copies:
+        log.warning(
+            "%d of %d images have files that equal another image's; of %d such files, %d lie in several splits",
+            sum(map(len, copies)),
+            len(images),
+            len(copies),
+            sum(len(set(found)) > 1 for found in copies),
+        )
+    return sum(map(len, copies))
 
 
 def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> Photographs:

@@ -128,18 +128,18 @@ class Container:
         )
 
     def locate(self, path: str) -> str | None:
-        """The member that `path` names, or `None`.
+        r"""The member that `path` names, or `None`.
 
         An exact path wins. Otherwise one path must end with the other, since one release packs the photographs in a folder
         (`Flicker8k_Dataset/NAME.jpg`) and another does not: a base name stands for a path only where one of them has no folder.
-        Blanks at the ends of names do not count.
+        Blanks at the ends of names do not count, and folders may be parted by `\`, as Windows writes them.
 
         Raises
         ------
         VseppError
             If several members match.
         """
-        wanted = _composed(path).strip()
+        wanted = PurePosixPath(_composed(path).strip()).as_posix()
         candidates = self._by_basename.get(wanted.rpartition("/")[2].strip(), [])
         if path in candidates:
             return path
@@ -152,6 +152,8 @@ class Container:
                 f"{self.path}: {path} is ambiguous: {' and '.join(candidates[:3])} match; "
                 "keep one of them, or give the folder that holds it"
             )
+        if not candidates and "\\" in path:
+            return self.locate(path.replace("\\", "/"))
         if not candidates and not path.isascii():
             self._refuse_code_page()
         return candidates[0] if candidates else None

@@ -184,6 +184,15 @@ TABLES = {
     ),
     "quotes.tsv": "filepath\ttitle\n" + "".join(f'{n}\t"Hi" says a man\n' for n in NAMES),
     "blanks.csv": "Image, Caption\n" + "".join(f"{n}, a\n" for n in NAMES),
+    "excel.csv": "\ufeffsep=;\r\nimage;caption\r\n" + "".join(f"{n};a, b\r\n" for n in NAMES) + ";\r\n" * 9,
+    "mac.csv": "image;caption\r" + "".join(f"{n};a, b\r" for n in NAMES),
+    "names.json": json.dumps({n: ["a", "b"] for n in NAMES}, indent=1),
+    "coco.json": json.dumps(
+        {
+            "images": [{"id": k, "file_name": n} for k, n in enumerate(NAMES)],
+            "annotations": [{"id": k, "image_id": k, "caption": "a"} for k in range(60)],
+        }
+    ),
     "quotes.csv": "image,caption,,\n" + "".join(f'{n}, "a, b",,\n' for n in NAMES),
 }
 
@@ -194,7 +203,7 @@ def test_tables_of_captions_are_read_in_the_forms_that_people_have(folder, name)
     file.write_text(TABLES[name])
     trial = prepare(folder, file)
     assert trial.pictures == {"train": 40, "val": 10, "test": 10}
-    assert trial.captions == {"list.json": 120, "results.csv": 299}.get(name, 60)
+    assert trial.captions == {"list.json": 120, "names.json": 120, "results.csv": 299}.get(name, 60)
 
 
 def test_columns_of_other_names_are_found_by_what_is_said_of_them(folder):
@@ -247,16 +256,76 @@ def test_equal_files_lie_in_one_split_and_are_counted(folder, caplog):
         prepare(folder, folder.parent / "captions.csv")
 
 
-def test_captions_without_blanks_between_words_are_refused(folder):
-    write(folder.parent / "captions.csv", [(name, f"第{name}张照片：红色圆形的图案。") for name in NAMES])
+UNSEPARATED = [
+    "第{}张",
+    "红色圆形",
+    "Nikeの赤い靴{}足",
+    "Sony のカメラで撮った写真 {}",
+    "รูปที่ {} วงกลมสีแดง",
+    "ລົດສີແດງ {}",
+]
+
+
+@pytest.mark.parametrize("text", UNSEPARATED)
+def test_captions_without_blanks_between_words_are_refused(folder, text):
+    write(folder.parent / "captions.csv", [(name, text.format(k)) for k, name in enumerate(NAMES)])
     with pytest.raises(VseppError, match="60 of 60 captions are not separated"):
         prepare(folder, folder.parent / "captions.csv")
-    for short in ("赤い丸", "红色圆形", "ภาพวงกลม"):
-        write(folder.parent / "captions.csv", [(name, short) for name in NAMES])
-        with pytest.raises(VseppError, match="60 of 60 captions are not separated"):
-            prepare(folder, folder.parent / "captions.csv")
-    write(folder.parent / "captions.csv", [(name, "红色 圆形 的 图案") for name in NAMES])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "红色 的 圆形 图案",
+        "5个 红色 圆形",
+        "赤い スポーツカー が 走る",
+        "รถ สี แดง จอด อยู่ บน ถนน",
+        "빨간 원이 있습니다",
+        "Một con chó",
+        "🐶🏖️🐕",
+    ],
+)
+def test_captions_with_blanks_between_words_are_used(folder, text):
+    write(folder.parent / "captions.csv", [(name, text) for name in NAMES])
     assert prepare(folder, folder.parent / "captions.csv").captions == 60
+
+
+NO_TABLES = {
+    "t.parquet": (b"PAR1\x15", "Parquet"),
+    "t.xlsx": (b"PK\x03\x04\x14\0", "zip"),
+    "t.csv.gz": (b"\x1f\x8b\x08", "gzip"),
+    "page.csv": (b"<!DOCTYPE html>", "HTML"),
+    "empty.csv": (b"", "empty"),
+    "other.json": (b'{"data": [{"image": "0.png"}], "version": 1}', "'data'; 'version'"),
+    "cut.jsonl": (b'{"image": "0.png", "caption": "a"}\n{"image": "1.p', "line 2"),
+    "lists.json": (b'[["0.png", "a"]]', "entry 1"),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_table_of_captions_is_named(folder, name):
+    data, said = NO_TABLES[name]
+    (folder.parent / name).write_bytes(data)
+    with pytest.raises(VseppError) as caught:
+        prepare(folder, folder.parent / name)
+    assert f"{name}: " in str(caught.value) and said in str(caught.value)
+
+
+def test_folders_of_rows_may_be_parted_as_windows_does_and_rows_that_lead_out_are_left_out(folder, caplog):
+    (folder / "a").mkdir()
+    for name in NAMES:
+        (folder / name).rename(folder / "a" / name)
+    rows = [(f"a\\{name}", "Noise") for name in NAMES[:58]] + [("C:\\58.png", "x"), ("../59.png", "x")]
+    write(folder.parent / "captions.csv", rows)
+    assert prepare(folder, folder.parent / "captions.csv").captions == 58
+    assert "row 59: 'C:" in caplog.text and "row 60: '../59.png'" in caplog.text
+
+
+def test_a_text_file_in_another_encoding_is_left_out_and_named(folder, caplog):
+    for name in NAMES:
+        (folder / name).with_suffix(".txt").write_bytes(b"caf\xe9" if name == "7.png" else b"Noise")
+    assert prepare(folder).captions == 59
+    assert "7.txt" in caplog.text
 
 
 def test_a_fifo_in_place_of_a_table_is_named(folder):

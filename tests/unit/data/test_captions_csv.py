@@ -109,3 +109,15 @@ def test_options_that_no_reader_has_are_refused(tmp_path):
     spec = replace(corpus(tmp_path, "image,caption\na.jpg,A\n"), reader=Component("captions_csv", {"foo": 1}))
     with pytest.raises(VseppError, match="foo"):
         read(spec)
+
+
+def test_an_image_that_loses_a_caption_is_left_out_with_those_that_it_has_besides(tmp_path, caplog):
+    names = [f"{k}.jpg" for k in range(60)]
+    rows = "".join(f"{name},A dog\n{name},{'A cat' if name != '7.jpg' else ''}\n" for name in names)
+    spec = replace(corpus(tmp_path, f"image,caption\n{rows}", names), captions_per_image=2)
+    images, captions = read(spec)
+    assert (len(images), len(captions), images.attrs["facts"]["unusable"]) == (59, 118, 2)
+    assert "7.jpg" in caplog.text and "left out 2 of 120 captions" in caplog.text
+    few = corpus(tmp_path / "few", "image,caption\na.jpg,A\na.jpg,\nb.png,A\nb.png,B\n")
+    with pytest.raises(VseppError, match=r"2 of 4 captions cannot be used"):
+        read(replace(few, captions_per_image=2))

@@ -34,7 +34,7 @@ def built(tmp_path, photographs: dict[str, bytes], store=SQUASH, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in photographs.items():
         (folder / name).write_bytes(data)
-    images = pd.DataFrame({"container": "images", "member": list(photographs)})
+    images = pd.DataFrame({"container": "images", "member": list(photographs), "split": "train"})
     spec = change(corpus("any", "karpathy", {"images": folder}), **changes)
     facts = build_store(images, spec, paths(spec), store, tmp_path / "out", tmp_path / "state", 1)
     return facts, open_store(tmp_path / "out")

@@ -29,7 +29,7 @@ def folder_of(tmp_path, photographs: dict[str, bytes]):
     root.mkdir(parents=True, exist_ok=True)
     for name, data in photographs.items():
         (root / name).write_bytes(data)
-    images = pd.DataFrame({"container": "images", "member": list(photographs)})
+    images = pd.DataFrame({"container": "images", "member": list(photographs), "split": "train"})
     return images, corpus("any", "karpathy", {"images": root})
 
 
@@ -59,6 +59,14 @@ def test_rows_are_the_photographs_of_the_table(tmp_path):
         image = Image.open(io.BytesIO(jpeg(i))).resize((16, 16), Image.Resampling.BILINEAR)
         assert np.array_equal(pixels[i], np.asarray(image))
     assert not pixels.flags.writeable
+
+
+def test_equal_files_are_counted_and_those_in_several_splits_are_named(tmp_path, caplog):
+    images, spec = folder_of(tmp_path, {f"{i}.jpg": jpeg(i % 7) for i in range(10)})
+    images["split"] = ["train"] * 9 + ["test"]
+    facts, _ = build(images, spec, tmp_path, chunk_images=4)
+    assert facts["equal_files"] == 6
+    assert "6 of 10 images" in caplog.text and "1 lie in several splits" in caplog.text
 
 
 @pytest.mark.parametrize("write", [write_coco, write_karpathy, write_flickr8k])
@@ -183,7 +191,7 @@ from vsepp.base.spec import Component, CorpusSpec, StoreSpec
 
 root, side = Path(sys.argv[1]), int(sys.argv[2])
 names = sorted(path.name for path in (root / "photographs").iterdir())
-images = pd.DataFrame({"container": "images", "member": names})
+images = pd.DataFrame({"container": "images", "member": names, "split": "train"})
 spec = CorpusSpec(name="any", reader=Component("karpathy"))
 build_store(images, spec, {"images": root / "photographs"}, StoreSpec("squash", side), root / "out", root / "state", 1, chunk_images=2)
 """

@@ -18,9 +18,7 @@ from vsepp.base.errors import VseppError
 def add_steps(steps: Any) -> None:
     """Add `try`."""
     parser = add_step(steps, "try", try_pictures, "train and test a small model on your own pictures")
-    parser.add_argument(
-        "folder", type=a_path, metavar="FOLDER", help="folder of pictures (.jpg, .jpeg, .png)"
-    )
+    parser.add_argument("folder", type=a_path, metavar="FOLDER", help="folder of pictures, also below it")
     parser.add_argument(
         "--captions",
         type=a_path,
