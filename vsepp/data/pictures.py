@@ -343,7 +343,7 @@ def _opened(stream: IO[bytes], largest: int) -> Image.Image:
         register_heif_opener()
         kind, formats = "HEIF", ["HEIF"]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the size is compared below
+        warnings.simplefilter("ignore")  # of metadata, and of the size, which is compared below
         try:
             image = Image.open(_rewound(stream), formats=formats)
         except Image.DecompressionBombError:  # does not say the sides, which the format's own class reads

@@ -6,7 +6,6 @@ import os
 import stat
 import unicodedata
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -38,10 +37,22 @@ LARGEST_MEMBER = 2 << 30
 """A member is read into memory whole; no photograph or caption file is larger."""
 
 _SYSTEM = {
-    *("@eadir", "@tmp", "@recycle", "@recently-snapshot", "#recycle", "#snapshot", "lost+found", "__macosx"),
-    *("$recycle.bin", "system volume information", "thumbs.db", "ehthumbs.db", "desktop.ini", "icon\r"),
+    *(
+        "@eadir",
+        "@tmp",
+        "@recycle",
+        "@recently-snapshot",
+        "@__thumb",
+        "@synoresource",
+        "@database",
+        "@sharebin",
+    ),
+    *("#recycle", "#snapshot", "~snapshot", "lost+found", "lost.dir", "found.000", "backups.backupdb"),
+    *("__macosx", "network trash folder", "temporary items", "icon\r", "ipod photo cache", "__pycache__"),
+    *("$recycle.bin", "recycler", "recycled", "system volume information"),
+    *("thumbs.db", "ehthumbs.db", "desktop.ini", "picasa.ini"),
 }
-"""Names, in small letters, that operating systems and network drives give to what is theirs: thumbnails, bins, metadata."""
+"""Names, in small letters, that systems, network drives and programs give to what is theirs: thumbnails, bins, metadata."""
 HIDDEN, LINKS, NO_FILES = (
     "hidden or of the system",
     "links to folders or to nothing",
@@ -49,7 +60,9 @@ HIDDEN, LINKS, NO_FILES = (
 )
 """Kinds of what `Container.names` leaves out."""
 _ENCRYPTED, _UTF8 = 0x1, 0x800  # flags of a member
-_MEMBER, _END, _LONGEST_END = b"PK\x03\x04", b"PK\x05\x06", 22 + 0xFFFF
+_WINDOWS, _UNIX = 0, 3  # where a member was packed
+_MEMBER, _END, _LARGE_END = b"PK\x03\x04", b"PK\x05\x06", b"PK\x06\x06"
+_LONGEST_END = 56 + 20 + 22 + 0xFFFF
 
 
 class Caption(NamedTuple):
@@ -123,9 +136,7 @@ class Container:
         self.path = Path(path)
         self.is_folder = self.path.is_dir()
         self._archive = None if self.is_folder else _opened(self.path, expected)
-        self._members = (
-            None if self._archive is None else {_name_of(info): info for info in self._archive.filelist}
-        )
+        self._members = None if self._archive is None else _members_of(self.path, self._archive)
 
     def locate(self, path: str) -> str | None:
         r"""The member that `path` names, or `None`.
@@ -161,7 +172,7 @@ class Container:
     def _refuse_code_page(self) -> None:
         """Refuse an archive whose names may be others than they seem, once one of them is missed."""
         for name, info in (self._members or {}).items():
-            if not name.isascii() and not info.flag_bits & _UTF8 and name == info.filename:
+            if _utf8_name(info) is None:
                 raise VseppError(
                     f"{self.path}: its names are not UTF-8 (one of them is read as {shown(name)}): unpack it by the code page that "
                     "it was packed in, and give the folder"
@@ -226,12 +237,14 @@ class Container:
         return tuple(sorted(listed)), {kind: len(left_out[kind]) for kind in sorted(left_out)}
 
     def _list(self, left_out: dict[str, set[str]]) -> Iterator[str]:
-        for name in self._members or ():
+        for name, info in (self._members or {}).items():
             parts = name.split("/")
             hidden = next((place for place, part in enumerate(parts) if _is_hidden(part)), None)
             if hidden is not None:
                 left_out.setdefault(HIDDEN, set()).add("/".join(parts[: hidden + 1]))
-            elif not name.endswith("/"):
+            elif info.create_system == _UNIX and stat.S_ISLNK(info.external_attr >> 16):
+                left_out.setdefault(LINKS, set()).add(name)
+            else:
                 yield name
 
     def _walk(self, left_out: dict[str, set[str]]) -> Iterator[str]:
@@ -262,7 +275,7 @@ class Container:
 
 
 def _is_hidden(name: str) -> bool:
-    return (name.startswith(".") and name not in (".", "..")) or name.lower() in _SYSTEM
+    return (name.startswith((".", "~$")) and name not in (".", "..")) or name.lower() in _SYSTEM
 
 
 def _kind_of(entry: os.DirEntry[str]) -> str:
@@ -302,24 +315,49 @@ def _opened(path: Path, expected: str) -> zipfile.ZipFile:
                 f"ends early ({size:,} bytes, no directory of a zip archive); expected {expected}"
             )
         archive = zipfile.ZipFile(path)
-    for name, count in Counter(archive.namelist()).items():
-        if count > 1:
-            raise VseppError(f"{path}: {count} members are named {shortly(name)}; keep one of them")
+    listed = len(archive.filelist)
     # The directory's end counts its entries: a wrong byte in the directory must not lose some of them.
-    declared, listed = int.from_bytes(end[at + 10 : at + 12], "little"), len(archive.filelist)
-    if declared not in (listed & 0xFFFF, 0xFFFF):  # the latter: counted elsewhere, in a large archive
+    declared = int.from_bytes(end[at + 10 : at + 12], "little")
+    if declared == 0xFFFF and (large := end.rfind(_LARGE_END, 0, at)) >= 0:
+        declared = int.from_bytes(end[large + 32 : large + 40], "little")
+    if declared not in (listed, listed & 0xFFFF):
         raise VseppError(f"{path}: its directory lists {listed} of {declared} members; expected {expected}")
+    first = min((info.header_offset for info in archive.filelist), default=-1)
+    if (first < 0 and listed) or (first != 0 and head == _MEMBER):
+        raise VseppError(f"{path}: its directory does not list its first members; expected {expected}")
     return archive
 
 
+def _members_of(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The members of an archive by their names; folders are none."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.filelist:
+        name = _name_of(info)
+        if name.endswith("/") and not info.file_size:
+            continue
+        if name.endswith("/") or not name:
+            raise VseppError(
+                f"{path}: the name of a file in it is damaged: {shortly(info.orig_filename)}; fetch it again"
+            )
+        if name in members:
+            raise VseppError(f"{path}: several members are named {shortly(name)}; keep one of them")
+        members[name] = info
+    return members
+
+
 def _name_of(member: zipfile.ZipInfo) -> str:
+    name = _utf8_name(member) or member.filename
+    return name.replace("\\", "/") if member.create_system == _WINDOWS else name
+
+
+def _utf8_name(member: zipfile.ZipInfo) -> str | None:
     """A member's name; many programs write UTF-8 without the flag that says so, which zipfile reads as code page 437."""
-    if member.flag_bits & _UTF8 or member.filename.isascii():
+    if member.flag_bits & _UTF8:
         return member.filename
     try:
         return member.filename.encode("cp437").decode()
     except UnicodeError:
-        return member.filename
+        return None
 
 
 class RawFile(NamedTuple):

@@ -216,6 +216,9 @@ SYSTEM = (
     "__MACOSX/._a.jpg",
     ".ipynb_checkpoints/a.jpg",
     "$RECYCLE.BIN/a.jpg",
+    "__pycache__/a.jpg",
+    "@__thumb/a.jpg",
+    "b/~$c.jpg",
     "b/Thumbs.db",
     "desktop.ini",
 )
@@ -293,11 +296,62 @@ def test_names_that_lead_out_of_the_folder_are_refused(tmp_path, name):
         Container(tmp_path / "p").read(name)
 
 
-def test_an_archive_that_lost_entries_of_its_directory_is_refused(archive):
-    data = bytearray(archive.read_bytes())
-    end = data.rfind(b"PK\5\6")
-    count = int.from_bytes(data[end + 10 : end + 12], "little")
-    data[end + 10 : end + 12] = (count + 5).to_bytes(2, "little")
-    archive.write_bytes(data)
-    with pytest.raises(VseppError, match=r"photographs\.zip: "):
-        Container(archive)
+@pytest.mark.parametrize("count", [3, 70_000])
+def test_an_archive_that_lost_entries_of_its_directory_is_refused(tmp_path, count):
+    path = tmp_path / "a.zip"
+    with zipfile.ZipFile(path, "w") as out:
+        for number in range(count):
+            out.writestr(f"{number}.jpg", b"")
+    assert len(Container(path).names) == count
+    data = bytearray(path.read_bytes())
+    # A large archive counts them elsewhere.
+    at, width = (data.rfind(b"PK\5\6") + 10, 2) if count < 0xFFFF else (data.rfind(b"PK\6\6") + 32, 8)
+    assert int.from_bytes(data[at : at + width], "little") == count
+    data[at : at + width] = (count + 5).to_bytes(width, "little")
+    path.write_bytes(data)
+    with pytest.raises(VseppError, match=rf"a\.zip: .*{count} of {count + 5}"):
+        Container(path)
+
+
+def test_archives_whose_directory_lacks_their_first_members_are_refused(archive, tmp_path):
+    whole = archive.read_bytes()
+    with zipfile.ZipFile(tmp_path / "comment.zip", "w") as out:
+        out.writestr("a.jpg", b"x")
+        out.comment = b"PK\5\6" + bytes(18)  # looks like the end of an archive without members
+    broken = {"middle": whole[:500] + whole[900:], "start": whole[500:], "two": whole + whole}
+    broken["comment"] = (tmp_path / "comment.zip").read_bytes()
+    for name, data in broken.items():
+        (tmp_path / f"{name}.zip").write_bytes(data)
+        with pytest.raises(VseppError, match=rf"{name}\.zip: .*first members"):
+            Container(tmp_path / f"{name}.zip")
+
+
+@pytest.mark.parametrize("place", range(len("flickr/0.jpg")))
+def test_a_name_that_a_wrong_byte_cuts_loses_no_member(tmp_path, place):
+    path = stored_in(tmp_path / "a.zip", "flickr/0.jpg", b"x")
+    data = bytearray(path.read_bytes())
+    data[data.rindex(b"flickr/0.jpg") + place] = 0
+    path.write_bytes(data)
+    with pytest.raises(VseppError, match=r"a\.zip"):
+        [Container(path).read(name) for name in Container(path).names]
+
+
+def test_two_members_whose_names_become_one_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as out:
+        out.writestr(CodedInUtf8("é.jpg"), b"one")
+        out.writestr("é.jpg", b"other")
+    with pytest.raises(VseppError, match=r"b\.zip: .*é\.jpg"):
+        Container(tmp_path / "b.zip")
+
+
+def test_names_from_windows_have_folders_and_links_in_archives_are_counted(tmp_path):
+    packed = zipfile.ZipInfo("cats\\a.jpg")
+    packed.create_system = 0
+    link = zipfile.ZipInfo("b.jpg")
+    link.create_system, link.external_attr = 3, 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as out:
+        out.writestr(packed, b"x")
+        out.writestr(link, b"/etc/passwd")
+    container = Container(tmp_path / "a.zip")
+    assert container.names == ("cats/a.jpg",) and container.read(container.locate("cats/a.jpg")) == b"x"
+    assert sum(container.left_out.values()) == 1
