@@ -108,7 +108,7 @@ def rank(folder: Path, pairs: int) -> dict[str, float]:
     images, captions = read_tables(folders["corpus"])
     texts = open_captions(folders, len(captions))
     asking = np.arange(0, pairs, max(1, pairs // QUERIES))[:QUERIES]
-    model = load_joint(run.model, folder / "run/model.safetensors", made_up.VOCABULARY, None)
+    model = load_joint(run, folder / "run/model.safetensors", made_up.VOCABULARY)
     read = open_eval_images(run, folders, len(images))
     started = time.monotonic()
     with evaluation_mode(model, CPU):

@@ -49,7 +49,7 @@ from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.models.encoder import ImageEncoder, build_encoder, import_weights, load_encoder, save_encoder
+from vsepp.models.encoder import ImageEncoder, import_weights, load_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.shipped import model_folder
 
@@ -298,11 +298,8 @@ def load(
             network = load_encoder(run.encoder, place, grid=run.grid)
         elif INSTALLED_ENCODER in description:
             network = _installed_encoder(run, description[INSTALLED_ENCODER])
-        elif run.image_features == "computed":
-            network = build_encoder(run.encoder, grid=run.grid)  # its weights are among the model's
-        inside, outside = (network, None) if run.live_encoder else (None, network)
-        joint = load_joint(run.model, folder / WEIGHTS, len(vocabulary), inside)
-    return Model(run, joint, vocabulary, outside, on)
+        joint = load_joint(run, folder / WEIGHTS, len(vocabulary))
+    return Model(run, joint, vocabulary, network, on)
 
 
 class _Undrawn(TorchFunctionMode):

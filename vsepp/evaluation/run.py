@@ -22,7 +22,6 @@ from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.captions import CaptionStates, open_captions
 from vsepp.features.images import EvalImages, open_eval_images
-from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, load_joint
 
 
@@ -162,8 +161,7 @@ def _opened(
     inputs = open_eval_images(run, folders, len(images))
     vocabulary = Vocabulary.read(folders["run"])
     # Trained weights include those of an encoder inside the model.
-    encoder = build_encoder(run.encoder, grid=run.grid) if run.live_encoder else None
-    model = load_joint(run.model, folders["run"] / "model.safetensors", len(vocabulary), encoder).to(device)
+    model = load_joint(run, folders["run"] / "model.safetensors", len(vocabulary)).to(device)
     if "tokens" in folders:
         texts = open_captions(folders, len(captions))
     else:

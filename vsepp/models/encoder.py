@@ -223,9 +223,11 @@ def load_encoder(spec: EncoderSpec, folder: Path, *, grid: bool = False) -> Imag
     VseppError
         If the weights are missing or damaged, or are another network's than the spec's.
     """
-    encoder = build_encoder(spec, grid=grid)
-    _put_weights(encoder, folder / WEIGHTS)
-    return encoder
+
+    def build(shapes: weights.Shapes) -> ImageEncoder:
+        return build_encoder(spec, grid=grid)
+
+    return weights.load(folder / WEIGHTS, build, repr(spec.architecture), prefix="network.")
 
 
 def encoder_dim(folder: Path) -> int:

@@ -10,9 +10,9 @@ from torch import nn
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import ModelSpec
+from vsepp.base.spec import ModelSpec, RunSpec
 from vsepp.models import weights
-from vsepp.models.encoder import ImageEncoder
+from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors
 from vsepp.models.similarity import scorer
 
@@ -157,41 +157,40 @@ class JointEmbedding(nn.Module):
         weights.put(self, state, source, f"this model ({advice})")
 
 
-def load_joint(
-    spec: ModelSpec, path: Path, vocabulary_size: int, encoder: ImageEncoder | None = None
-) -> JointEmbedding:
-    """Load a trained model; its weights give D_φ.
+def load_joint(run: RunSpec, path: Path, vocabulary_size: int) -> JointEmbedding:
+    """Load a trained model, with its image encoder where that runs inside the model; its weights give D_φ.
 
     Parameters
     ----------
-    spec
-        The model's part of the run's spec.
+    run
+        The run's spec.
     path
-        `model.safetensors` of a run.
+        `model.safetensors` of the run.
     vocabulary_size
         Number of words that the model was trained with, special tokens included; `vocabulary.json` beside the weights lists them.
-    encoder
-        The image encoder, if it runs inside the model; the trained weights replace its own.
 
     Raises
     ------
     VseppError
         If the file is missing or holds another model.
     """
-    state = weights.read(path)
-    head_state = {key.removeprefix(HEAD_PREFIX): state[key] for key in state if key.startswith(HEAD_PREFIX)}
-    head = components.load("image head", spec.image_head.name).ImageHead
-    try:
-        feature_dim = head.feature_dim(head_state)
-    except KeyError as error:
-        name = f"{HEAD_PREFIX}{error.args[0]}"
-        raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None
-    parts = spec, feature_dim, vocabulary_size, encoder
-    owner = "this model (train the run again)"
-    weights.require_sizes(path, lambda: JointEmbedding(*parts), owner)
-    model = JointEmbedding(*parts)
-    weights.put(model, state, path, owner)
-    return model.eval()
+    head = components.load("image head", run.model.image_head.name).ImageHead
+
+    def build(shapes: weights.Shapes) -> JointEmbedding:
+        of_head = {
+            key.removeprefix(HEAD_PREFIX): shape
+            for key, shape in shapes.items()
+            if key.startswith(HEAD_PREFIX)
+        }
+        try:
+            feature_dim = head.feature_dim(of_head)
+        except KeyError as error:
+            name = f"{HEAD_PREFIX}{error.args[0]}"
+            raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None
+        encoder = build_encoder(run.encoder, grid=run.grid) if run.live_encoder else None
+        return JointEmbedding(run.model, feature_dim, vocabulary_size, encoder)
+
+    return weights.load(path, build, "this model (train the run again)").eval()
 
 
 def l2_normalise(vectors: torch.Tensor) -> torch.Tensor:

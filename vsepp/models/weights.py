@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.serialization import safe_globals
 
 from vsepp.base.errors import VseppError
@@ -18,10 +21,16 @@ from vsepp.base.files import file_digest, reading, require_file, shortly
 EXPECTED = (
     "weights (parameter name → tensor); delete the file, then run the step that makes it or fetch it again"
 )
-# Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
 # How torch says what it does not load.
 _UNSAFE = re.compile(r"GLOBAL ([\w.]+)")
+# Torchvision names a file after the first digits of its SHA-256: vgg19-dcbb9e9d.pth.
 _NAMED_AFTER_SUM = re.compile(r"-([0-9a-f]{8,64})\.pth$")
+# A network is made whole and then cut; what is cut off has fewer parameters than this.
+_CUT_OFF = 1000
+
+Network = TypeVar("Network", bound=nn.Module)
+Shapes = Mapping[str, torch.Tensor]
+"""Name of a parameter → tensor without memory, of its shape."""
 
 
 def read(path: Path, name: str = "") -> dict[str, torch.Tensor]:
@@ -59,17 +68,19 @@ def read(path: Path, name: str = "") -> dict[str, torch.Tensor]:
     return state
 
 
-def require_sizes(path: Path, build: Callable[[], nn.Module], owner: str) -> None:
-    """Refuse weights of other sizes than a module's, before memory is taken for either: only the file's header is read.
+def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str = "") -> Network:
+    """A module with the weights of a file. Sizes are compared before memory is taken for either: first only the file's header is read.
 
     Parameters
     ----------
     path
         A `.safetensors` file.
     build
-        Makes the module.
+        Makes the module, given what the header says.
     owner
         Whose weights they should be, for the message.
+    prefix
+        What the module's names begin with, and the file's do not.
 
     Raises
     ------
@@ -80,17 +91,38 @@ def require_sizes(path: Path, build: Callable[[], nn.Module], owner: str) -> Non
 
     require_file(path, EXPECTED)
     with reading(path, EXPECTED), safe_open(path, "pt") as stream:
-        names = list(stream.keys())
-        shapes = {name: torch.empty(stream.get_slice(name).get_shape(), device="meta") for name in names}
+        shapes = {
+            prefix + name: torch.empty(stream.get_slice(name).get_shape(), device="meta")
+            for name in list(stream.keys())
+        }
     try:
-        with torch.device("meta"):
-            module = build()
+        with torch.device("meta"), _at_most(2 * len(shapes) + _CUT_OFF):
+            sizes = build(shapes)
     except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
         raise VseppError(
             f"{path}: not the weights of {owner}: no memory holds its sizes ({error})"
         ) from error
-    if problems := misfits(module, shapes):
+    if problems := misfits(sizes, shapes):
         raise VseppError(f"{path}: not the weights of {owner}: {problems}")
+    module = build(shapes)
+    module.load_state_dict({prefix + name: values for name, values in read(path).items()})
+    return module
+
+
+@contextmanager
+def _at_most(parameters: int) -> Iterator[None]:
+    """Stop the making of a module that has more parameters: a number of layers can be as large as a size."""
+    numbers = count(1)
+
+    def counted(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
+        if next(numbers) > parameters:
+            raise OverflowError(f"more than {parameters:,} parameters")
+
+    hook = register_module_parameter_registration_hook(counted)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def unpickle(path: Path, expected: str, classes: Sequence[Any] = ()) -> Any:

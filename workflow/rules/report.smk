@@ -2,6 +2,15 @@
 
 REPORTS = PLAN.of_kind("report")
 
+
+
+rule lost_manifest:
+    output:
+        temp(touch(f"{PLAN.results}/.state/lost/{{report}}")),
+    message:
+        "The manifest of report {wildcards.report} is missing or broken: the report is made again"
+
+
 # A rule for each paper, since each has other tables and figures; that of one paper alone is called `report`.
 for paper, made in REPORTS.items():
 
@@ -10,6 +19,7 @@ for paper, made in REPORTS.items():
             "report" if len(REPORTS) == 1 else f"report_{paper}"
         input:
             inputs,
+            lost,
             templates=sorted(map(str, (PROJECT / "reports/templates").iterdir())),
         output:
             # Where a report is refused, the last one stays as it was.

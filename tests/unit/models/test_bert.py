@@ -210,7 +210,7 @@ def test_a_trained_model_is_loaded_without_the_weights_that_it_started_from(tmp_
     if model.image_bias:
         weights["image_map.bias"] = torch.ones(6)
     save_file(weights, tmp_path / "model.safetensors")
-    joint = load_joint(model, tmp_path / "model.safetensors", WORDS)
+    joint = load_joint(specs.change(specs.RUN, model=model), tmp_path / "model.safetensors", WORDS)
     ids, lengths = captions_of([4, 3])
     assert torch.equal(joint.text(ids, lengths), encoder_of()(ids, lengths))
     assert np.isfinite(joint.text(ids, lengths).detach().numpy()).all()

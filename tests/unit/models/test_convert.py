@@ -153,7 +153,7 @@ def test_a_model_of_precomputed_features_embeds_as_the_authors_do(tmp_path, word
     run = specs.change(FROZEN, **changes)
     checkpoint = write_checkpoint(tmp_path, opt=FLAGS | flags, version=version)
     import_released(checkpoint, words, run, tmp_path / "run")
-    model = load_joint(run.model, tmp_path / "run" / "model.safetensors", len(WORDS))
+    model = load_joint(run, tmp_path / "run" / "model.safetensors", len(WORDS))
     features = torch.rand(4, FEATURE, generator=torch.Generator().manual_seed(3))
     no_imgnorm, use_abs = flags.get("no_imgnorm", False), flags.get("use_abs", False)
     with torch.no_grad():
@@ -180,7 +180,7 @@ def test_a_fine_tuned_model_brings_its_cnn(tmp_path, words):
     assert facts["opt"]["cnn_type"] == "resnet18"
     weights = tmp_path / "run" / "model.safetensors"
     assert weight_files.read(weights)["encoder.network.bn1.num_batches_tracked"].item() == 0
-    model = load_joint(LIVE.model, weights, len(WORDS), build_encoder(LIVE.encoder))
+    model = load_joint(LIVE, weights, len(WORDS))
     crops = torch.randint(
         0, 256, (3, SIDE, SIDE, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(4)
     )

@@ -99,6 +99,9 @@ def without_dim(path):
     [
         ("encoder.safetensors", halved),
         ("encoder.safetensors", lambda path: path.write_bytes(b"x" * 100)),
+        ("encoder.safetensors", lambda path: path.write_bytes(b"")),
+        ("encoder.safetensors", lambda path: torch.save({"0.weight": torch.ones(2)}, path)),
+        ("encoder.safetensors", lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}")),
         ("encoder.json", halved),
         ("encoder.json", without_dim),
         ("encoder.json", Path.unlink),

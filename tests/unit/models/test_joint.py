@@ -6,6 +6,7 @@ from installed import MEAN_OF_WORDS, install
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
+from vsepp.base.progress import peak_memory
 from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint
@@ -109,8 +110,10 @@ def test_an_encoder_in_the_model_sees_normalised_crops():
 @pytest.mark.parametrize("text", ["gru", "mean_of_words"])
 def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, monkeypatch, text):
     install(monkeypatch, tmp_path, "vsepp.models.text", "mean_of_words", MEAN_OF_WORDS)
-    spec = specs.change(SPEC, text=SPEC.text if text == "gru" else Component(text, {"dim": 6}))
-    joint = model(text=spec.text)
+    run = specs.RUN
+    if text != "gru":
+        run = specs.change(run, model__text=Component(text, {"dim": 6}))
+    joint = model(text=run.model.text)
     before = {key: value.clone() for key, value in joint.state_dict().items()}
     optimiser = torch.optim.SGD(joint.parameters(), lr=0.1)
     (
@@ -119,13 +122,13 @@ def test_a_model_is_trained_and_read_back_whatever_its_text_encoder(tmp_path, mo
     optimiser.step()
     assert not any(torch.equal(value, before[key]) for key, value in joint.state_dict().items())
     save_file(joint.state_dict(), tmp_path / "model.safetensors")
-    read = load_joint(spec, tmp_path / "model.safetensors", 8)
+    read = load_joint(run, tmp_path / "model.safetensors", 8)
     assert torch.equal(read.embed_images(ImageBatch(features())), joint.embed_images(ImageBatch(features())))
     assert torch.equal(read.embed_captions(IDS, LENGTHS), joint.embed_captions(IDS, LENGTHS))
     with pytest.raises(
         VseppError, match=r"model.safetensors: .*\btext\.\S*weight\b.*\[8, [46]\].*\[9, [46]\]"
     ):
-        load_joint(spec, tmp_path / "model.safetensors", 9)
+        load_joint(run, tmp_path / "model.safetensors", 9)
 
 
 def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace_it():
@@ -146,4 +149,25 @@ def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(VseppError, match=r"model\.safetensors: .*delete"):
-        load_joint(SPEC, tmp_path / "model.safetensors", 8)
+        load_joint(specs.RUN, tmp_path / "model.safetensors", 8)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model__joint_dim": 10**12}, r"image_map\.weight \[6, 10\] for \[1000000000000, 10\]"),
+        ({"model__text__dim": 10**9}, r"no memory holds its sizes"),
+        ({"model__joint_dim": 10**30}, r"no memory holds its sizes"),
+        ({"model__text": Component("bert", {"layers": 10**9, "hidden": 4, "heads": 2})}, "parameters"),
+        (
+            {"encoder__architecture": "vit/vit_mini", "encoder__input_size": 8192, "finetune_from": "it"},
+            "missing",
+        ),
+    ],
+)
+def test_sizes_that_the_file_does_not_have_take_no_memory(tmp_path, changes, said):
+    save_file(model().state_dict(), tmp_path / "model.safetensors")
+    before = peak_memory()
+    with pytest.raises(VseppError, match=rf"model\.safetensors: not the weights of this model.*{said}"):
+        load_joint(specs.change(specs.RUN, **changes), tmp_path / "model.safetensors", 8)
+    assert peak_memory() - before < 1e8

@@ -64,7 +64,7 @@ def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path
     evaluate_run(EvaluationSpec(POOLED, ("5K",), fold_size=1), folders, tmp_path / "tested", tiny.CPU)
     found = TestSet.read(tmp_path / "tested" / "embeddings.npz")
     assert found.scores.images.shape == (tiny.SPLITS["test"], POOLED.model.joint_dim)
-    model = load_joint(POOLED.model, out / "model.safetensors", len(Vocabulary.read(out)))
+    model = load_joint(POOLED, out / "model.safetensors", len(Vocabulary.read(out)))
     alone = Features(np.load(sets / "features.npy"), sets=True).eval(np.array([0]))
     padded = torch.cat([alone.values, torch.zeros(1, 9, alone.values.shape[2])], dim=1)
     torch.testing.assert_close(
