@@ -8,7 +8,6 @@ best = vsepp.rank(model.scores(images, captions).T, k=1)  # the image nearest to
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -25,7 +24,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, reading, value_digest
+from vsepp.base.files import file_digest, is_there, read_json, reading, value_digest
 from vsepp.base.machine import present_device
 from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
@@ -406,10 +405,11 @@ def layout_of(folder: Path) -> dict[str, Any]:
         If it is damaged or of a newer version.
     """
     path = folder / LAYOUT_FILE
-    if not path.is_file():
+    if not (is_there(path) or path.is_symlink()):
         return {}
-    with reading(path, "the description of an exported run; export it again"):
-        description: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    expected = "the description of an exported run; export it again"
+    description: dict[str, Any] = read_json(path, expected)
+    with reading(path, expected):
         layout, version = int(description["layout"]), description["version"]
     if layout > LAYOUT:
         raise VseppError(

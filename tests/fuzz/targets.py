@@ -366,7 +366,7 @@ def write_run(folder):
         save_file(joint.state_dict(), whole / "model.safetensors")
         words.write(whole)
         (whole / "config.json").write_text(to_json(run))
-        shutil.move(folder / "encoder", inside)
+    shutil.move(folder / "encoder", inside)
     (whole / LAYOUT_FILE).write_text(
         json.dumps({"layout": LAYOUT, "version": vsepp.__version__, "run": run.id})
     )

@@ -59,6 +59,19 @@ def test_deleted_tables_and_figures_and_what_they_show_are_made_again(project):
     assert project.planned("reproduce_tables") == {}
 
 
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_report_whose_manifest_is_cut_or_gone_is_made_again_alone(project, cut):
+    manifest = project.folder / REPORT / MANIFEST
+    before = project.manifests()
+    for _ in range(2):
+        manifest.write_bytes(manifest.read_bytes()[:14]) if cut else manifest.unlink()
+        assert project.planned("all_results") == {}
+        project.run("reproduce_tables")
+        assert project.remade(before) == {REPORT}
+        assert project.planned("reproduce_tables") == {}
+    assert "verified" in project.vsepp("verify")
+
+
 def test_an_edited_file_of_a_report_is_named_by_verify(project):
     with (project.folder / REPORT / "claims.csv").open("a") as file:
         file.write("mine\n")

@@ -25,7 +25,7 @@ from vsepp.api import (
 )
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, output_folder, write_text
+from vsepp.base.files import file_digest, output_folder, require_file, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
@@ -103,6 +103,7 @@ def _copy(artefact: Path, target: Path) -> None:
     """Copy an artefact's manifest and the files that it lists."""
     target.mkdir(parents=True)
     for name in (*read_manifest(artefact)["outputs"], MANIFEST):
+        require_file(artefact / name, "what its step wrote")
         shutil.copy2(artefact / name, target / name)
 
 

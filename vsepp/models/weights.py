@@ -100,7 +100,7 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
             sizes = build(shapes)
     except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
         raise VseppError(
-            f"{path}: not the weights of {owner}: no memory holds its sizes ({error})"
+            f"{path}: not the weights of {owner}: no memory holds its sizes ({str(error).partition(chr(10))[0]})"
         ) from error
     if problems := misfits(sizes, shapes):
         raise VseppError(f"{path}: not the weights of {owner}: {problems}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there, read_json, reading, value_digest, write_text
-from vsepp.base.manifest import MANIFEST
+from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.pipeline.making import make
 from vsepp.pipeline.settings import ResourceKeys
@@ -28,6 +29,9 @@ from vsepp.pipeline.steps import STEPS
 
 PLANS = Path("results") / ".state" / "plans"
 """Folder of the written tables, each named by its digest."""
+
+LOST = Path("results") / ".state" / "lost"
+"""File that is newer than an artefact whose manifest was lost."""
 
 
 class MissingInput(VseppError):
@@ -119,6 +123,14 @@ class Table:
         """Whether results are here and the workflow was never read here: Snakemake takes them for out of date."""
         made = (artefact.folder / MANIFEST for artefact in self.table.values())
         return not PLANS.is_dir() and any(manifest.is_file() for manifest in made)
+
+    def lost(self, artefact: Artefact, note: Path = LOST) -> list[str]:
+        """A file that is written now, where an artefact is here and its manifest is missing or broken; else none."""
+        if not artefact.folder.is_dir() or manifest_if_intact(artefact.folder):
+            return []
+        with suppress(OSError):  # as of `write`
+            write_text(note, f"{time.time_ns()}\n")  # Snakemake compares contents, too
+        return [str(note)]
 
     # --- What a job may use ----------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from vsepp.base.devices import visible_gpus
 from vsepp.base.environment import environment
 from vsepp.base.errors import VseppError, fixes, printable, pull
-from vsepp.base.manifest import manifest_if_intact
 from vsepp.base.publish import RULE_SHELL
 from vsepp.pipeline.files import with_types
 from vsepp.pipeline.plan import DOWNLOADS
@@ -108,10 +107,8 @@ def inputs(wildcards):
 
 
 def lost(wildcards):
-    """What a report waits for whose manifest is missing or broken: so it is made again. Nothing waits for it otherwise."""
-    made = artefact(wildcards)
-    whole = not made.folder.is_dir() or manifest_if_intact(made.folder)
-    return [] if whole else f"{PLAN.results}/.state/lost/{made.name}"
+    """A file that is newer than all others, for a report whose manifest is missing or broken: so it is made again."""
+    return PLAN.lost(artefact(wildcards))
 
 
 def files(kind, names=None):

@@ -3,14 +3,6 @@
 REPORTS = PLAN.of_kind("report")
 
 
-
-rule lost_manifest:
-    output:
-        temp(touch(f"{PLAN.results}/.state/lost/{{report}}")),
-    message:
-        "The manifest of report {wildcards.report} is missing or broken: the report is made again"
-
-
 # A rule for each paper, since each has other tables and figures; that of one paper alone is called `report`.
 for paper, made in REPORTS.items():
 

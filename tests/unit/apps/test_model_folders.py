@@ -1,0 +1,137 @@
+"""A model folder of which any value is another one: it is used, or refused in one sentence."""
+
+import copy
+import json
+import os
+import shutil
+from itertools import cycle, islice
+
+import numpy as np
+import pytest
+import specs
+import torch
+from safetensors.torch import save_file
+
+import vsepp
+from vsepp.apps.export import export_run
+from vsepp.base.errors import VseppError
+from vsepp.base.files import path_digest
+from vsepp.base.manifest import MANIFEST, read_manifest, recorded, write_manifest
+from vsepp.base.spec import to_dict, to_json
+from vsepp.data.captions import SPECIAL, Vocabulary
+from vsepp.models.encoder import build_encoder, save_encoder
+from vsepp.models.joint import JointEmbedding
+
+FILES = ("manifest.json", "encoder/manifest.json", "config.json", "vocabulary.json", "vsepp.json")
+ODD = (..., None, [], {}, "x", 7, -1, True, 10**12, 10**30, [[]], {"a": 1}, "../x", "a\0b", float("nan"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run with a frozen encoder, as it is exported; nothing is trained."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    encoder = build_encoder(specs.ENCODER)
+    with recorded(folder / "encoder", "encoder", spec=to_dict(specs.ENCODER), inputs={}):
+        save_encoder(encoder, folder / "encoder")
+    words = Vocabulary((*SPECIAL, "dog"), {}, 1, ("train",), 1, "")
+    shutil.move(folder / "encoder", folder.parent / "encoder")
+    with recorded(folder, "run", spec=to_dict(specs.RUN), inputs={"encoder": folder.parent / "encoder"}):
+        words.write(folder)
+        (folder / "config.json").write_text(to_json(specs.RUN))
+        save_file(
+            JointEmbedding(specs.MODEL, encoder.dim, len(words)).state_dict(), folder / "model.safetensors"
+        )
+    shutil.move(folder.parent / "encoder", folder / "encoder")
+    (folder / "vsepp.json").write_text(json.dumps({"layout": 1, "version": "1", "run": "tiny"}))
+    return folder
+
+
+def places(value, at=()):
+    """The keys that lead to each value inside a JSON value."""
+    yield at
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*at, key))
+
+
+def changed(value, at, new):
+    """A JSON value with another value at a place, or without it."""
+    if not at:
+        return new
+    value = copy.deepcopy(value)
+    part = value
+    for key in at[:-1]:
+        part = part[key]
+    if new is ...:
+        del part[at[-1]]
+    else:
+        part[at[-1]] = new
+    return value
+
+
+def use(folder):
+    """Load and export a model, each a sentence or right."""
+    for call in (vsepp.load, lambda folder: export_run(folder, folder.parent / "out")):
+        try:
+            call(folder)
+        except VseppError as error:
+            assert str(error)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_any_value_of_a_file_may_be_another_one(whole, tmp_path, file):
+    vsepp.load(whole, device="cpu")
+    content = json.loads((whole / file).read_text())
+    odd = cycle(ODD)
+    for at in places(content):
+        for value in islice(odd, 2):
+            if value is ... and not at:
+                continue
+            shutil.rmtree(tmp_path, ignore_errors=True)
+            folder = shutil.copytree(whole, tmp_path / "run")
+            other = changed(content, at, value)
+            (folder / file).write_text(json.dumps(other))
+            place = (folder / file).parent
+            if not file.endswith(MANIFEST):
+                manifest = read_manifest(place)
+                outputs = {name: path_digest(place / name) for name in manifest["outputs"]}
+                write_manifest(place, {**manifest, "outputs": outputs})
+            elif isinstance(other, dict) and at != ("digest",):
+                write_manifest(place, {key: kept for key, kept in other.items() if key != "digest"})
+            use(folder)
+
+
+BYTES = {
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "UTF-16": lambda data: data.decode("latin-1").encode("utf-16"),
+    "a key twice": lambda data: data.replace(b"{", b'{"step": 1, "step": 2,', 1),
+    "a page": lambda data: b"<!DOCTYPE html>",
+    "deep": lambda data: b"[" * 100_000,
+    "a long number": lambda data: b'{"seed": ' + b"9" * 10_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("file", [*FILES, "model.safetensors", "encoder/encoder.safetensors"])
+@pytest.mark.parametrize("damage", [*BYTES, "a folder", "a FIFO", "a link to itself", "a pickle"])
+def test_any_file_may_be_another_one(whole, tmp_path, file, damage):
+    path = shutil.copytree(whole, tmp_path / "run") / file
+    data = path.read_bytes()
+    path.unlink()
+    if damage in BYTES:
+        path.write_bytes(BYTES[damage](data))
+    elif damage == "a pickle":
+        torch.save({"a": np.ones(2)}, path)
+    else:
+        {"a folder": os.mkdir, "a FIFO": os.mkfifo, "a link to itself": lambda path: path.symlink_to(path)}[
+            damage
+        ](path)
+    for call in (vsepp.load, lambda folder: export_run(folder, folder.parent / "out")):
+        with pytest.raises(VseppError, match=r"run"):
+            call(tmp_path / "run")
+
+
+def test_a_byte_order_mark_is_nothing(whole, tmp_path):
+    path = shutil.copytree(whole, tmp_path / "run") / MANIFEST
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert vsepp.load(tmp_path / "run", device="cpu").dim == specs.MODEL.joint_dim
