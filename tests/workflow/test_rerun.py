@@ -65,7 +65,7 @@ def test_a_report_whose_manifest_is_cut_or_gone_is_made_again_alone(project, cut
     before = project.manifests()
     for _ in range(2):
         manifest.write_bytes(manifest.read_bytes()[:14]) if cut else manifest.unlink()
-        assert project.planned("all_results") == {}
+        assert project.planned("all_models") == {}
         project.run("reproduce_tables")
         assert project.remade(before) == {REPORT}
         assert project.planned("reproduce_tables") == {}
