@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import check_space, reading, require_file, shortly
 from vsepp.base.progress import track_amount
+from vsepp.base.signatures import HEAD, NPY
 from vsepp.data.raw import Container
 
 
@@ -182,9 +183,11 @@ class NpyRows:
         self.where = container.where(member)
         self._container = container
         self._member = member
+        with container.open(member) as (stream, size):
+            head = stream.read(HEAD)
         with (
-            container.open(member) as (stream, size),
-            reading(self.where, "a .npy file; write it with numpy.save"),
+            container.open(member) as (stream, _),
+            reading(self.where, "a .npy file; write it with numpy.save", kinds=(NPY,), data=head),
             warnings.catch_warnings(action="ignore"),  # headers of Python 2 are read, and numpy would say so
         ):
             version = np.lib.format.read_magic(stream)
@@ -197,9 +200,11 @@ class NpyRows:
             self._offset = stream.tell()
         if len(shape) not in (2, 3) or min(shape) < 1 or dtype != np.dtype("<f4") or columns_first:
             order = ", column by column" if columns_first else ""
+            converted = len(shape) in (2, 3) and min(shape) > 0 and dtype.kind in "fiu"
+            cure = "save it with numpy.save(file, numpy.ascontiguousarray(rows, 'float32'))"
             raise VseppError(
                 f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
-                "save it with numpy.save(file, numpy.ascontiguousarray(rows, 'float32'))"
+                f"{cure if converted else 'fetch it again'}"
             )
         if size != (needed := self._offset + math.prod(shape) * dtype.itemsize):
             raise VseppError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +23,7 @@ _LARGEST = 4 << 20
 _ROUNDING = 0.35 + 1e-9
 """How far a sum may lie from six recalls, each rounded to a tenth as it is itself."""
 _NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _PER_CENT = {key for key, metric in METRICS.items() if metric.factor == 100}
 _COLUMNS = {
     re.compile(rf"(\w2\w)_(r\d+|{'|'.join(_PER_CENT)})"): (0, 100, "a percentage"),
@@ -42,16 +44,13 @@ def read_published(path: Path) -> Published:
         When the file or a column is missing, when it is no UTF-8 or no CSV, and for all rows at once that are given twice, have
         too few or too many cells, another kind than `KINDS`, or a number that no such metric can have.
     """
-    if not path.is_file():
-        raise VseppError(
-            f"{path}: no such file; it holds the paper's numbers, or its heading alone where a paper has none"
-        )
-    table = csv.DictReader(
-        io.StringIO(text_of(path, "a paper's numbers as CSV", _LARGEST), newline=""), strict=True
-    )
+    expected = "a paper's numbers as CSV, or its heading alone where a paper has none"
+    table = csv.DictReader(io.StringIO(text_of(path, expected, _LARGEST), newline=""), strict=True)
     try:
         if missing := set(_REQUIRED) - set(table.fieldnames or ()):
             raise VseppError(f"{path}: has no column {', '.join(sorted(missing))} in its heading")
+        if repeated := [name for name, count in Counter(table.fieldnames).items() if count > 1]:
+            raise VseppError(f"{path}: columns given twice: {', '.join(repeated)}; keep one of each")
         published: dict[tuple[str, str], dict[str, str]] = {}
         wrong: list[str] = []
         for row in table:
@@ -94,8 +93,8 @@ def _wrong_cells(row: Mapping[str, str]) -> Iterator[str]:
 
 def _wrong_together(row: Mapping[str, str]) -> Iterator[str]:
     """Recalls that fall where K rises and sums that are none; numbers that a note calls printed so, `COLUMN: [sic]`, are kept."""
-    if "\0" in "".join(row.values()):
-        yield "holds NUL, which no text has"
+    if _CONTROL.search("".join(row.values())):
+        yield "holds NUL or another control character, which no text has"
     found = {
         column: float(text)
         for column, text in row.items()

@@ -38,7 +38,7 @@ ANNOTATION = {
     "an id as text": ({"id": "7", "image_id": 3, "caption": "x"}, "id: … '7'"),
     "an id that is true": ({"id": True, "image_id": 3, "caption": "x"}, "id: … True"),
     "an id beyond 64 bits": ({"id": HUGE, "image_id": 3, "caption": "x"}, f"id: … {HUGE}"),
-    "no text": ({"id": 7, "image_id": 3, "caption": None}, "caption: … None"),
+    "no text": ({"id": 7, "image_id": 3}, "caption: missing"),
 }
 
 

@@ -93,6 +93,29 @@ def test_arrays_of_another_form_are_refused_and_never_unpickled(tmp_path, case, 
     assert not (tmp_path / "unpickled").exists()
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"", "empty"), (b"\x80\x04]\x94.", "a pickle"), (b"PK\x03\x04" + bytes(60), "a zip archive")],
+)
+def test_a_file_of_features_that_is_another_one_is_named(tmp_path, data, said):
+    spec = write_precomp(tmp_path)
+    (folder_of(spec) / "dev_ims.npy").write_bytes(data)
+    refused(spec, f"dev_ims.npy: is {said}")
+
+
+def test_the_cure_for_features_is_one_that_cures(tmp_path):
+    spec = write_precomp(tmp_path)
+    path = folder_of(spec) / "dev_ims.npy"
+    rows, cure = np.load(path), "numpy.ascontiguousarray(rows, 'float32')"
+    for other in (np.asfortranarray(rows), rows.astype(">f8")):
+        np.save(path, other)
+        refused(spec, "dev_ims.npy", cure)
+        np.save(path, np.ascontiguousarray(np.load(path), "float32"))
+        assert len(read(spec)[0]) == 12
+    np.save(path, rows.ravel())
+    assert cure not in refused(spec, "dev_ims.npy")
+
+
 def test_arrays_of_another_dimension_or_size_than_they_should_have_are_refused(tmp_path):
     spec = write_precomp(tmp_path)
     path = folder_of(spec) / "train_ims.npy"

@@ -89,6 +89,7 @@ RECALLS = "table,row,kind,i2t_r1,i2t_r5,i2t_r10,t2i_r1,t2i_r5,t2i_r10,rsum,note"
         ("10,20,30,9,8,30,107,", "t2i_r5"),
         ("10,20,30,10,20,30,130,", "rsum"),
         ("10,20,30,10,20,30,120,a\0b", "NUL"),
+        ("10,20,30,10,20,30,120,a\x1b[2Jb", "control"),
     ],
 )
 def test_recalls_rise_with_k_and_add_up(tmp_path, cells, said):
@@ -98,3 +99,10 @@ def test_recalls_rise_with_k_and_add_up(tmp_path, cells, said):
         read_published(path)
     path.write_text(f'{RECALLS}\n1,1.1,quoted,10,20,15,10,20,30,120.3,"i2t_r10: [sic] printed so"\n')
     assert read_published(path)
+
+
+def test_a_column_that_is_there_twice_is_named(tmp_path):
+    path = tmp_path / "published.csv"
+    path.write_text(f"{RECALLS},note\n1,1.1,quoted,10,20,30,10,20,30,120,a,b\n")
+    with pytest.raises(VseppError, match="twice: note"):
+        read_published(path)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pycocotools.coco import COCO
 from pydantic import FailFast
@@ -48,7 +48,7 @@ class Annotation(TypedDict):
 
     id: RawId
     image_id: RawId
-    caption: str
+    caption: Any
 
 
 @dataclass(frozen=True)
