@@ -25,7 +25,7 @@ from vsepp.api import (
 )
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, output_folder, require_file, write_text
+from vsepp.base.files import file_digest, output_folder, reading, require_file, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
@@ -153,9 +153,10 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
     if place is None:
         return run.dataset, "sizes not recorded", None
     made = read_manifest(place)
-    images = made["facts"].get("images", {})
-    sizes = ", ".join(f"{split} {count:,}" for split, count in images.items())
-    return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
+    with reading(place / MANIFEST, "the manifest of a corpus; make it again"):
+        images = made["facts"].get("images", {})
+        sizes = ", ".join(f"{split} {count:,}" for split, count in images.items())
+        return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
 
 
 def evaluations_of(folder: Path) -> Iterator[tuple[Model, str, dict[str, Interval]]]:

@@ -72,7 +72,7 @@ def present_device(wanted: str) -> torch.device:
 
 
 def _require_name(wanted: str) -> None:
-    if not re.fullmatch(r"auto|cpu|cuda(:\d{1,3})?", wanted):
+    if not re.fullmatch(r"auto|cpu|cuda(:(0|[1-9][0-9]?))?", wanted):
         raise VseppError(f"device: got {wanted!r}; expected auto, cpu, cuda or cuda:N")
 
 

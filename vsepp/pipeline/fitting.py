@@ -77,8 +77,8 @@ def _require_features(
         _require_corpus(features, corpus, {manifest["inputs"].get("corpus")})
         return
     for key, wanted in (("encoder", run.encoder), ("crop", run.eval_crop)):
-        _require(features, folder, key, to_dict(wanted), manifest["spec"][key])
-    _require_encoder(made, folder, features, manifest["inputs"]["encoder"])
+        _require(features, folder, key, to_dict(wanted), manifest["spec"].get(key, {}))
+    _require_encoder(made, folder, features, manifest["inputs"].get("encoder", "none"))
     # The store itself may be deleted.
     store = parent_of(manifest, "store").get("spec_digest")
     if store is None:

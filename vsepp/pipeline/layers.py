@@ -6,7 +6,6 @@ is applied before the entry of the run itself.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -145,7 +144,7 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     settings = _merged(Settings, folder / "config.yaml", given, mistakes)
     mistakes.found = [_with_the_way_to_write_it(said) for said in mistakes.found]
     mistakes.raise_if_any()
-    archives = Path(os.path.expanduser(settings.archives or "."))  # noqa: PTH111  # raises nothing
+    archives = Path(settings.archives or ".")
     if not (is_there(archives) and archives.is_dir()):
         mistakes.add(f"{folder / 'config.yaml'}: archives", f"got {settings.archives!r}, which is no folder")
     changed = sorted(set(overrides) - set(HARMLESS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +30,7 @@ def in_archives(parameters: Parameters, *names: str) -> Path | None:
     """Path of the first of these files in the user's own folder; `None` if none is there."""
     if not (archives := parameters.settings.archives):
         return None
-    folder = Path(os.path.expanduser(archives))  # noqa: PTH111  # raises nothing
-    return next((path for name in names if is_there(path := folder / name)), None)
+    return next((path for name in names if is_there(path := Path(archives) / name)), None)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os.path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -272,7 +273,7 @@ class Settings(_Model):
     label: Name | None = None
     only: list[str] | None = None
     """Patterns of the run ids to train; null: all."""
-    archives: str | None = None
+    archives: Annotated[str, AfterValidator(os.path.expanduser)] | None = None
     """Your own folder of raw files, searched before anything is downloaded."""
     serif: bool = False
     """Set figures in a serif font, like the paper."""

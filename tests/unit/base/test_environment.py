@@ -50,3 +50,23 @@ def test_what_is_no_path_is_refused_before_anything_is_computed(capsys, given):
     with pytest.raises(SystemExit):
         main(["evaluate", "a.npz", "--output", given])
     assert "--output" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "known", "added"),
+    [
+        ({}, False, {"USER": "12345", "LOGNAME": "12345"}),
+        ({"USER": "", "LOGNAME": ""}, False, {"USER": "12345", "LOGNAME": "12345"}),
+        ({"LOGNAME": "me"}, False, {}),
+        ({"USER": "me"}, False, {}),
+        ({}, True, {}),
+    ],
+)
+def test_a_number_without_a_name_is_the_users_name(monkeypatch, names, known, added):
+    for name in ("USER", "LOGNAME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in names.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "getuid", (lambda: 0) if known else (lambda: 12345))
+    variables = environment()
+    assert {name: variables[name] for name in ("USER", "LOGNAME") if name in variables} == added

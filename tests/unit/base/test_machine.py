@@ -8,7 +8,7 @@ import torch
 
 from vsepp.base import devices
 from vsepp.base.errors import VseppError
-from vsepp.base.machine import use_cpu, use_machine
+from vsepp.base.machine import present_device, use_cpu, use_machine
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +75,19 @@ def test_under_torchrun_the_local_rank_decides(monkeypatch):
     monkeypatch.setattr(devices, "installed", lambda: 1)
     with pytest.raises(VseppError, match="local rank 1 was started, but there are 1 GPUs"):
         use_machine()
+
+
+@pytest.mark.parametrize("wanted", ["cuda", "cuda:0", "cuda:7", "cuda:99"])
+def test_a_device_that_is_not_there_is_named_with_what_there_is(wanted):
+    with pytest.raises(VseppError, match=rf"device: got {wanted}, but torch finds 0 GPUs; use cpu or auto"):
+        present_device(wanted)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["gpu", "0", "mps", "", "CUDA", "cuda:", "cuda:-1", "cuda:٣", "cuda:07", "cuda:128", "cuda\n", "meta"],
+)
+def test_what_names_no_device_is_refused_before_a_model_is_read(wanted):
+    with pytest.raises(VseppError, match=r"device: got '.*'; expected auto, cpu, cuda or cuda:N"):
+        present_device(wanted)
+    assert present_device("auto") == present_device("cpu") == torch.device("cpu")

@@ -1,7 +1,9 @@
 """Every mistake that a user can make in `params/` is named with its file, run, key, value and what is accepted."""
 
+import datetime
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from plans import PARAMS, copied, edit, refused
@@ -385,6 +387,10 @@ DATA = {"preset": "paper", "label": "x"}
         ({"seeds": [True]}, "--config: seeds.0: got True; input should be a valid integer"),
         ({"seeds": [1, 0, 1]}, "--config: seeds: seed 1 is there twice"),
         ({"label": "a" * 300}, "aaa'; string should have at most 100 characters"),
+        ({"label": datetime.date(2026, 1, 2)}, "--config: label: got a date"),
+        ({"seeds": [2**63]}, "--config: seeds.0: got 9223372036854775808; "),
+        ({"seeds": [-1]}, "--config: seeds.0: got -1; "),
+        ({"archives": "~/none"}, f"archives: got '{Path.home()}/none', which is no folder"),
         ({"label": "x", "runs": {"default": {"seeds": [2, 2]}}}, "runs.default.seeds: seed 2 is there twice"),
         ({"label": "x", "runs": {"default": {"epochs": True}}}, "runs.default.epochs: got True; input should be a valid integer"),
         ({"label": "x", "runs": {"default": {"learning_rate": float("inf")}}}, "default.learning_rate: got inf; input should be a finite number"),

@@ -7,7 +7,7 @@ import pytest
 import specs
 
 from vsepp.base.errors import VseppError
-from vsepp.base.manifest import recorded
+from vsepp.base.manifest import read_manifest, recorded, write_manifest
 from vsepp.base.publish import spec_of
 from vsepp.base.spec import FeaturesSpec, StoreSpec, to_dict, to_json
 from vsepp.pipeline.fitting import require_fitting
@@ -66,6 +66,9 @@ def made(tmp_path_factory):
         ("halved", change(FEATURES, encoder__precision="bf16")),
     ):
         write(root / name, "features", spec, store=store, encoder=encoder)
+    for name, lost in (("no_ancestors", "ancestors"), ("no_spec", "spec"), ("no_inputs", "inputs")):
+        whole = read_manifest(write(root / name, "features", FEATURES, store=store, encoder=encoder))
+        write_manifest(root / name, {**whole, lost: type(whole[lost])()})
     trained(root / "run", specs.RUN, encoder=encoder)
     trained(root / "live", LIVE, encoder=encoder)
     trained(root / "of_published", PUBLISHED)
@@ -110,6 +113,9 @@ MISFITS = [
     ("run", "features", "darker", r"another encoder than .*expected mean \[0.5, 0.5, 0.5\], got \[0.4"),
     ("run", "features", "halved", "another encoder than .*expected precision its default, got 'bf16'"),
     ("run", "features", "cut", "another eval_store than"),
+    ("run", "features", "no_ancestors", r"delete \S+/no_ancestors and run the same command again"),
+    ("run", "features", "no_spec", "another encoder than .*expected architecture .*, got its default"),
+    ("run", "features", "no_inputs", "another encoder than .*, got none"),
     ("run", "features", "theirs/features", "made from the images of another corpus than"),
     (
         "run",

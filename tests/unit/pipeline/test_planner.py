@@ -215,7 +215,7 @@ def test_the_paper_needs_seven_files_each_once_and_all_that_is_known_of_them_is_
             assert file.spec.sha256.startswith(digits[1])
 
 
-def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_path):
+def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_path, monkeypatch):
     touch(
         tmp_path,
         "train2014.zip",
@@ -238,6 +238,8 @@ def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_
     assert raw[0]["splits"] == Path("resources/downloads/caption_datasets.zip")
     vgg = [made.paths for name, made in after.of_kind("encoder").items() if name.startswith("vgg")]
     assert vgg == [{"weights": tmp_path / "vgg19-dcbb9e9d.pth"}]
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    assert paper_with(f"~/{tmp_path.name}").files == after.files
 
 
 def test_images_that_are_left_out_make_another_corpus_and_are_told():
