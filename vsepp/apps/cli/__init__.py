@@ -68,12 +68,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         near = did_you_mean(given_words[0], commands) or "; `vsepp -h` lists them"
         parser.error(f"no command {given_words[0]}{near}")
     given = argparse.Namespace()
-    if arguments is None:  # a process of its own, which a batch system may ask to end
+    if arguments is None:  # a process of its own, which a batch system or a closed terminal may ask to end
         os.environ.update(environment())
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # letters that the terminal does not know
                 stream.reconfigure(errors="backslashreplace")
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for asked in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(asked) != signal.SIG_IGN:  # as nohup has it
+                signal.signal(asked, signal.default_int_handler)
     try:
         given = parser.parse_args(arguments)
         given.call(given)
