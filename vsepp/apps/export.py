@@ -87,7 +87,7 @@ def export_run(
         description[INSTALLED_ENCODER] = require_intact(network, ENCODER_WEIGHTS)["outputs"][ENCODER_WEIGHTS]
         network = None
     card = model_card(run, folder, licences or {}, title=out.name, light=light)
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}-") as partial:
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".export-") as partial:
         whole = Path(partial) / out.name
         _copy(folder, whole)
         if network is not None:

@@ -306,8 +306,15 @@ def output_folder(folder: Path) -> Path:
         with TemporaryFile(dir=folder):
             return folder
     except (OSError, ValueError) as error:
+        match error:
+            case FileExistsError():
+                reason = "a link that leads to no folder" if folder.is_symlink() else "a file"
+            case NotADirectoryError():
+                reason = "it lies in a file"
+            case _:
+                reason = reason_of(error)
         raise VseppError(
-            f"{folder}: results cannot be written there: {reason_of(error)}; give another folder"
+            f"{shown(str(folder))}: results cannot be written there: {reason}; give another folder"
         ) from error
 
 
@@ -329,7 +336,9 @@ def partial_path(path: Path) -> Path:
     Each process has its own: two processes that make one artefact must not write to the same file. Leftovers of
     killed processes of this machine are removed.
     """
-    here = f".{path.name}.{os.uname().nodename}"
+    # What is added to a name must not make it too long.
+    name = path.name if len(os.fsencode(path.name)) < 128 else value_digest(path.name)
+    here = f".{name}.{os.uname().nodename}"
     for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
         if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():
             remove(left)

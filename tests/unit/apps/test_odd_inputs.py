@@ -29,9 +29,30 @@ def refused(capsys, *arguments):
 
 
 def test_results_that_cannot_be_written_are_told_before_anything_is_computed(embeddings, capsys):
-    for output in (embeddings, embeddings / "out", "/proc/out", "/dev/null/out"):
+    folder = embeddings.parent
+    (folder / "loop").symlink_to("loop")
+    (folder / "nowhere").symlink_to("/nowhere/at/all")
+    links = folder / "loop", folder / "nowhere"
+    for output in (
+        embeddings,
+        embeddings / "out",
+        "/proc/out",
+        "/dev/null/out",
+        folder / ("x" * 300),
+        *links,
+    ):
         said = refused(capsys, "evaluate", embeddings, "--output", output)
         assert f"{output}: results cannot be written there: " in said and "[Errno" not in said
+
+
+@pytest.mark.parametrize("name", ["a" * 255, "é" * 120])
+def test_the_longest_names_of_folders_are_written_to(embeddings, tmp_path, name):
+    assert main(["evaluate", str(embeddings), "--output", str(tmp_path / name)]) == 0
+    assert {path.name for path in (tmp_path / name).iterdir()} == {
+        "manifest.json",
+        "metrics.json",
+        "ranks.npz",
+    }
 
 
 def config(content):
