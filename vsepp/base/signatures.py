@@ -33,12 +33,12 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"{\\rtf", "RTF"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of Microsoft Office"),
     (b"\0\0\1\0", "an icon (ICO)"),
-    (b"icns", "an icon (ICNS)"),
+    (b"icns\0", "an icon (ICNS)"),
     (b"FUJIFILMCCD-RAW", CAMERA_RAW),
     (b"IIRO", CAMERA_RAW),
     (b"IIU\0", CAMERA_RAW),
-    (b"DDS ", "a DDS texture"),
-    (b"qoif", "QOI"),
+    (b"DDS |\0", "a DDS texture"),
+    (b"qoif\0", "QOI"),
     (b"v/1\1", "OpenEXR"),
     (b"\n\5\1", "PCX"),
     (b"\xff\x0a", "JPEG XL"),
@@ -64,8 +64,9 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x1a\x45\xdf\xa3", "a video"),
     (b"FLV\1", "a video"),
     (b"\0\0\1\xba", "a video"),
-    (b"OggS", "an Ogg file (sound or video)"),
-    (b"ID3", "sound (MP3)"),
+    (b"OggS\0", "an Ogg file (sound or video)"),
+    (b"ID3\3", "sound (MP3)"),
+    (b"ID3\4", "sound (MP3)"),
     (b"\x7fELF", "a program"),
     (b"\xcf\xfa\xed\xfe", "a program"),
     (b"\xca\xfe\xba\xbe", "a program"),
@@ -115,8 +116,6 @@ def kind_of(data: bytes) -> str:
         return AVIF if AVIF in known else known[0] if known else "a video"
     if head[4:8] in (b"moov", b"mdat", b"wide"):
         return "a video"
-    if head[:1] == b"P" and head[1:2] in b"123456" and head[2:3].isspace():
-        return "Netpbm (PPM)"
     if head[:4] == b"PK\x03\x04":
         return TORCH if _TORCH.match(head[30:]) else ZIP
     if head[257:262] == b"ustar":
@@ -127,7 +126,7 @@ def kind_of(data: bytes) -> str:
         return "a pickle"
     if not head.strip(b"\0"):
         return "zeros alone (a copy that did not end)"
-    return _kind_of_text(head)
+    return _kind_of_text(head) or ("Netpbm (PPM)" if head[:3] in (b"P4\n", b"P5\n", b"P6\n") else "")
 
 
 def _kind_of_text(head: bytes) -> str:
