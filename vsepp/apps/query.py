@@ -173,11 +173,12 @@ class Index:
         vocabulary = self.model.vocabulary
         return [word for word in dict.fromkeys(vocabulary.split(text)) if word not in vocabulary.index]
 
-    def picture(self, row: int) -> Image.Image | None:
-        """An image of the index; `None` where its pixels are not here."""
+    def picture(self, row: int, shortest: int | None = None) -> Image.Image | None:
+        """An image of the index, shrunk as by `read_picture`; `None` where its pixels are not here."""
         if self.pixels is None:
             return None
-        return read_picture(self.pixels[self.pixel_rows[row]], self.file_names[row], upright=True).rgb
+        pixels, name = self.pixels[self.pixel_rows[row]], self.file_names[row]
+        return read_picture(pixels, name, upright=True, shortest=shortest).rgb
 
 
 def require_sentence(text: str) -> None:

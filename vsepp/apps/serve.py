@@ -119,11 +119,12 @@ class _Site:
     def image(self, number: int, row: int) -> Response:
         """An image of an index, small or, with `?large`, large."""
         self._require(number, row)
+        side = _LARGE if "large" in request.args else _SIDE
         with self.upload_lock:
-            picture = self.indexes[number].picture(row)
+            picture = self.indexes[number].picture(row, shortest=side)
             if picture is None:
                 raise NotFound
-            jpeg = small_jpeg(picture, _LARGE if "large" in request.args else _SIDE, _QUALITY)
+            jpeg = small_jpeg(picture, side, _QUALITY)
         return Response(jpeg, mimetype="image/jpeg", headers={"Cache-Control": "no-cache"})
 
     def _require(self, number: int, row: int) -> None:

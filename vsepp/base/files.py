@@ -167,9 +167,7 @@ def require_file(path: Path, expected: str) -> os.stat_result:
     with reading(path, expected):
         status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
-        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-        raise VseppError(f"{shown(str(path))}: {kind}, not a file; expected {expected}")
+        raise VseppError(f"{shown(str(path))}: {_kind_of_node(status)}, not a file; expected {expected}")
     return status
 
 
@@ -178,9 +176,20 @@ def require_folder(path: Path, expected: str) -> Path:
     if not is_there(path):
         raise VseppError(f"{shown(str(path))}: no such folder; expected {expected}")
     if not path.is_dir():
-        kind = kind_of(_head(path) or b"?")
-        raise VseppError(f"{shown(str(path))}: is {kind or 'a file'}, not a folder; expected {expected}")
+        head = _head(path)
+        kind = _kind_of_node(path.stat()) if head is None else kind_of(head) or "a file"
+        raise VseppError(f"{shown(str(path))}: is {kind}, not a folder; expected {expected}")
     return path
+
+
+def _kind_of_node(status: os.stat_result) -> str:
+    kinds = {
+        stat.S_IFREG: "a file",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+    }
+    return kinds.get(stat.S_IFMT(status.st_mode), "a device")
 
 
 def bytes_of(path: Path, expected: str, largest: int = LARGEST_TEXT) -> bytes:

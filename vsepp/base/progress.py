@@ -115,7 +115,7 @@ def _amount(count: float, unit: str) -> str:
     """A number of units: `1.50 kB`, `300`, `2.37`."""
     if unit == "B":
         return bytes_text(count)
-    return str(count) if isinstance(count, int) else f"{count:.3g}"
+    return str(count) if isinstance(count, int) else f"{count:,.0f}" if count >= 1000 else f"{count:.3g}"
 
 
 def duration_text(seconds: float) -> str:

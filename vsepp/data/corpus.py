@@ -63,6 +63,7 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
             "evaluation.fold_size in the preset, or give the corpus more test images"
         )
     write_tables(out, images, captions)
+    log.info("%s: %s", spec.name, images.attrs["facts"])
     return images.attrs["facts"]
 
 
@@ -117,7 +118,6 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     if first_images:
         facts["first_images"] = first_images
     images.attrs["facts"] = facts
-    log.info("%s: %s", spec.name, facts)
     return images, captions
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
+from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
@@ -344,13 +345,14 @@ def provenance(
     every = [one for seeds in models.values() for one in seeds]
     trained = [one for one in every if one.history_csv]
     others = [maker for one in every for maker in by_other_code(one, other_code)]
+    folds = any(protocol in FOLDS for one in every for protocol in one.metrics)
     facts = [
         ("Preset", context.preset),
         ("Variant", context.variant),
         ("Fidelity", context.fidelity),
         ("Data and encoders", "; ".join(swaps + ([text.listing(same)] if same else []))),
         ("Seeds" if len(context.seeds) != 1 else "Seed", text.listing(sorted(context.seeds))),
-        ("Fold of 1K and 5×1K", text.plural(context.fold_size, "image")),
+        ("Fold of 1K and 5×1K", text.plural(context.fold_size, "image") if folds else ""),
         ("Trained by", _by_commit(one.trained_by for one in trained)),
         ("Evaluated by", _by_commit(one.evaluated_by for one in trained)),
         ("Made by other code", _by_commit(others) if others else ""),

@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from vsepp.base.declared import FOLDS
 from vsepp.base.manifest import ancestors_of
 from vsepp.base.progress import bytes_text
 from vsepp.evaluation.intervals import image_intervals
@@ -76,7 +77,7 @@ def run_page(
         "plots": plots,
         "queries": _queries(shown),
         "examples": _EXAMPLES,
-        "of_fold": "all test images" if "truth" in next(iter(shown.metrics.values())) else "the first fold",
+        "of_fold": "the first fold" if next(iter(shown.metrics)) in FOLDS else "all test images",
         "of_seed": text.seeds([shown.seed]),
         "folders": [first.run] if not first.study else [],
         "training": [_training(model) for model in models if model.history_csv],

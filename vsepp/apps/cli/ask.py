@@ -114,9 +114,21 @@ def _opened(given: argparse.Namespace, model: str) -> Index:
     return index_pictures(model, given.pictures, given.captions, device=given.device, keep=not given.no_cache)
 
 
+def _keep_what_answers(given: argparse.Namespace) -> None:
+    """Drop the pictures where captions are looked for, and the reverse, so that they are not embedded."""
+    of_own = given.pictures is None and given.captions is None
+    if given.text is None:
+        given.pictures, answers, kind = None, given.captions, "a picture finds captions: --captions FILE"
+    else:
+        given.captions, answers, kind = None, given.pictures, "a sentence finds pictures: --pictures FOLDER"
+    if answers is None and not of_own:
+        raise VseppError(f"{kind} says where to look for them")
+
+
 def query(given: argparse.Namespace) -> None:
     """Answer one question."""
     _require_there(given, given.model)
+    _keep_what_answers(given)
     if given.image is not None:
         from vsepp.data.pictures import read_picture
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.apps.cli.common import a_path, add_step
-from vsepp.base.errors import VseppError
+from vsepp.base.errors import VseppError, as_started
 
 
 def add_steps(steps: Any) -> None:
@@ -55,12 +55,21 @@ def try_pictures(given: argparse.Namespace) -> None:
     command += ["--", *map(str, report.targets)]
     started = time.time()
     if _run(command):
-        raise VseppError(
-            f"the workflow stopped, see above; the same command goes on with the rest: {trial.inputs.name}"
-        )
+        again = f"the same command goes on with the rest: {trial.inputs.name}"
+        if _is_locked():
+            raise VseppError(
+                f"another call works in this folder, or was killed; where none does, {as_started()}snakemake --unlock, then {again}"
+            )
+        raise VseppError(f"the workflow stopped, see above; {again}")
     headline = report.folder / "headline.txt"
     if headline.stat().st_mtime < started:  # all of it was there, so the workflow had nothing to say
         print(f"\n{headline.read_text(encoding='utf-8')}", end="")
+
+
+def _is_locked() -> bool:
+    """Whether Snakemake's lock is there, which it takes away when it ends by itself."""
+    locks = Path(".snakemake") / "locks"
+    return locks.is_dir() and any(locks.iterdir())
 
 
 def _run(command: list[str]) -> int:
