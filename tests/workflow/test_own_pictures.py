@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import flickr8k
 import numpy as np
+import psutil
 import pytest
 from dag import copy_of_the_project
 from PIL import Image, ImageOps
@@ -111,10 +113,10 @@ def test_one_command_trains_and_the_second_call_has_nothing_to_do(tmp_path):
         assert np.array_equal(np.asarray(index.picture(0)), expected)
 
 
-def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path):
-    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
-    draw_squares(mine)
-    log, command = tmp_path / "log", ["try", mine / "pictures", "--captions", mine / "captions.csv"]
+@contextmanager
+def trying(project, mine, log):
+    """A trial, once its features are made."""
+    command = ["try", mine / "pictures", "--captions", mine / "captions.csv"]
     with (
         log.open("w") as stream,
         subprocess.Popen(
@@ -127,9 +129,29 @@ def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path):
     ):
         while "Features" not in log.read_text() and process.poll() is None:
             time.sleep(0.1)
+        yield process
+
+
+def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path):
+    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
+    draw_squares(mine)
+    with trying(project, mine, tmp_path / "log") as process:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all of its group
-        assert process.wait(60) != 0, log.read_text()
+        assert process.wait(60) != 0, (tmp_path / "log").read_text()
     assert not list((project.folder / ".snakemake" / "locks").glob("*"))
+    tried(project, mine)
+
+
+def test_the_lock_of_a_trial_that_was_killed_is_named_with_its_cure(tmp_path):
+    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
+    draw_squares(mine)
+    with trying(project, mine, tmp_path / "log") as process:
+        for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+            each.kill()
+    with trying(project, mine, tmp_path / "log") as process:
+        assert process.wait(60) == 1
+    assert "snakemake --unlock" in (tmp_path / "log").read_text()
+    project.call("snakemake", "--unlock")
     tried(project, mine)
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, json_of, shortly, text_of, yaml_of
+from vsepp.base.files import bytes_of, json_of, require_folder, shortly, text_of, yaml_of
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,8 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
         with pytest.raises(VseppError) as caught:
             bytes_of(path, "a text")
         assert said in str(caught.value)
+    with pytest.raises(VseppError, match="fifo: is a FIFO, not a folder"):
+        require_folder(tmp_path / "fifo", "a folder of pictures")
     (tmp_path / "latin").write_bytes(b"a\ncaf\xe9")
     with pytest.raises(VseppError, match="latin: not UTF-8: line 2, byte 4: 0xe9 after 'caf'"):
         text_of(tmp_path / "latin", "a text")

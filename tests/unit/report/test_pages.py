@@ -521,3 +521,4 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
     assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
     assert own["Page written by"] == "0123456789ab + uncommitted changes"
     assert own["Trained by"] == "nothing was run"
+    assert "Fold of 1K and 5×1K" not in own  # no protocol of folds stands on the page
