@@ -85,6 +85,9 @@ _HTML = ("<!doctype html", "<html", "<head", "<body", "<title", "<script", "<met
 _JSON = re.compile(r"\{\s*[\"}]|\[\s*[\"{\[\]\d-]")
 _TORCH = re.compile(rb"[^\0]{0,200}/?(data\.pkl|\.format_version|\.data/serialization_id|byteorder)")
 
+_PICKLE = re.compile(rb"\x80[\2-\5]|\((dp|lp)\d+\n|c(numpy|copy_reg|collections|__builtin__)[\w.]*\n")
+"""Of protocols 2 to 5, and of the first, which is text."""
+
 
 def kind_of(data: bytes) -> str:
     """What a file is by its first bytes, as messages say it: `an HTML page`, `HEIC`, `a Git LFS pointer`.
@@ -122,7 +125,9 @@ def kind_of(data: bytes) -> str:
         return "a tar archive"
     if head[:2] == b"BM" and head[6:10] == bytes(4):
         return BMP
-    if head[:1] == b"\x80" and head[1:2] in b"\2\3\4\5":
+    if head[4:9] == b"\0\0\0\0{":  # the length of a JSON object, and its beginning
+        return "safetensors"
+    if _PICKLE.match(head):
         return "a pickle"
     if not head.strip(b"\0"):
         return "zeros alone (a copy that did not end)"

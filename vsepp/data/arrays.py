@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -87,8 +88,22 @@ def read_npz(path: Path, names: Collection[str] | None, expected: str) -> dict[s
             )
         with reading(f"{path}: {name}", expected):
             data = io.BytesIO(container.read(member, memory))
+            _, _, dtype = _header(data)
+            if dtype.hasobject:
+                raise VseppError(
+                    "holds objects of Python, which are not read; save numbers or text: astype('float32')"
+                )
+            data.seek(0)
             arrays[name] = np.lib.format.read_array(data, allow_pickle=False)
     return arrays
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape of a `.npy` array, whether it is stored column by column, and its type; the stream then stands at its numbers."""
+    with warnings.catch_warnings(action="ignore"):  # headers of Python 2 are read, and numpy would say so
+        first = np.lib.format.read_magic(stream) == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
+        return read(stream)
 
 
 def write_rows(
@@ -188,15 +203,8 @@ class NpyRows:
         with (
             container.open(member) as (stream, _),
             reading(self.where, "a .npy file; write it with numpy.save", kinds=(NPY,), data=head),
-            warnings.catch_warnings(action="ignore"),  # headers of Python 2 are read, and numpy would say so
         ):
-            version = np.lib.format.read_magic(stream)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, columns_first, dtype = read(stream)
+            shape, columns_first, dtype = _header(stream)
             self._offset = stream.tell()
         if len(shape) not in (2, 3) or min(shape) < 1 or dtype != np.dtype("<f4") or columns_first:
             order = ", column by column" if columns_first else ""

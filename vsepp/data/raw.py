@@ -312,7 +312,7 @@ def _opened(path: Path, expected: str) -> zipfile.ZipFile:
         at = end.rfind(_END)
         if at < 0 and head == _MEMBER:
             raise VseppError(
-                f"ends early ({size:,} bytes, no directory of a zip archive); expected {expected}"
+                f"ends early ({size:,} bytes, no directory of a zip archive): copy it again; expected {expected}"
             )
         archive = zipfile.ZipFile(path)
     listed = len(archive.filelist)

@@ -12,13 +12,16 @@ _LOOKED_AT = 1000
 _COLUMNS = 1024
 """Columns of the rows that are compared."""
 _MOST_TIMES = 20
-"""Times that one image may be listed, as often as it has captions; more equal rows are a model that tells few images apart."""
+"""Times that one image may be listed in no order, as often as it has captions; more equal rows are a model that tells few apart."""
 _EQUAL, _OF_SPREAD = 1e-3, 1e-2
 """Two rows are one image if they differ by less than this part of their length, and of the distance between any two rows."""
-_REVERSED = 0.9
-"""Share of wrong items above an item's own, and of lists that rise, from which on scores are taken for distances."""
+_REVERSED, _CHANCE = 0.9, 0.5
+"""Share of wrong items above an item's own, and of lists that rise, from which on scores are taken for distances; and at chance."""
+_SURE, _FAR = 2.5, 0.7
+"""Of n items, a lower share is enough: chance plus `_SURE` / √n, eight standard deviations, but no less than `_FAR`."""
 _FEWEST, _FEWEST_ROWS = 5, 20
 """Images or lists that are needed to tell distances, and rows to tell repeated images: hand-written sets have equal rows."""
+_DISTANCES = "these look like distances; larger must be nearer: give their negative"
 
 
 def check_meaning(scores: Scores, caption_to_image: np.ndarray) -> None:
@@ -49,6 +52,7 @@ def check_meaning(scores: Scores, caption_to_image: np.ndarray) -> None:
         _refuse_repeated("i2t_items, i2t_scores", np.hstack(scores.lists["i2t"]))
         for direction, (items, values) in scores.lists.items():
             _refuse_rising(direction, items, values)
+            _refuse_low_own(direction, items, values, caption_to_image)
 
 
 def _refuse_repeated(name: str, rows: np.ndarray) -> None:
@@ -63,29 +67,36 @@ def _refuse_repeated(name: str, rows: np.ndarray) -> None:
     if not apart > 0:  # one embedding for most images: such a model ranks like chance, and the numbers say so
         return
 
-    def share(partners: np.ndarray) -> float:
-        """Of the rows that are equal to their partners, which are other rows."""
-        others = chosen != partners
-        near = _distances(rows, chosen, partners) <= np.minimum(_EQUAL * lengths, _OF_SPREAD * apart)
+    def share(partners: np.ndarray, some: int = _LOOKED_AT) -> float:
+        """Of the first chosen rows, which are equal to their partners, where these are other rows."""
+        rows_here, partners = chosen[:some], partners[:some]
+        others = rows_here != partners
+        near = _distances(rows, rows_here, partners) <= np.minimum(
+            _EQUAL * lengths[:some], _OF_SPREAD * apart
+        )
         return float(near[others].mean()) if others.any() else 0.0
 
-    for times in range(min(_MOST_TIMES, count // 2), 1, -1):
-        if count % times:
-            continue
+    def are_equal(partners: np.ndarray) -> bool:
+        return share(partners, _FEWEST_ROWS) > 0.5 and share(partners) > 0.95
+
+    # The most times first: what is there ten times is there twice five times.
+    for times in (number for number in range(count // 2, 1, -1) if count % number == 0):
         images = count // times
-        if share(chosen - chosen % times) > 0.95:
+        if are_equal(chosen - chosen % times):
             cure = f"images[::{times}] and caption_to_image = repeat(arange({images}), {times})"
-        elif share(chosen % images) > 0.95:
+        elif are_equal(chosen % images):
             cure = f"images[:{images}] and caption_to_image = tile(arange({images}), {times})"
         else:
             continue
+        if images < _FEWEST:
+            return
         raise VseppError(f"{name}: {count:,} rows are {images:,} images, {times} times each: give {cure}")
     # In any order: rows that are equal lie beside each other along any direction.
     direction = generator.standard_normal((rows.shape[1],), np.float32)
     order = np.argsort(rows @ direction, kind="stable")
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 1 / _MOST_TIMES:
+    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 0.5 / _MOST_TIMES:
         raise VseppError(
             f"{name}: more than half of the {count:,} rows are the same image as another row: give each image once, and "
             "caption_to_image with the row of each caption's image"
@@ -107,11 +118,36 @@ def _refuse_distances(scores: np.ndarray, caption_to_image: np.ndarray) -> None:
         return
     chosen = np.sort(np.random.default_rng(0).permutation(captions)[:_LOOKED_AT])
     some = scores[:, chosen]
-    above = float(np.mean(some > some[caption_to_image[chosen], np.arange(len(chosen))]))
-    if above * images / (images - 1) > _REVERSED:
+    above = (
+        np.mean(some > some[caption_to_image[chosen], np.arange(len(chosen))], axis=0) * images / (images - 1)
+    )
+    if _is_reversed(above):
         raise VseppError(
-            f"scores: {above:.0%} of the images have a higher score with a caption than its own image: these look like "
-            "distances; larger must be nearer: give their negative"
+            f"scores: {above.mean():.0%} of the images have a higher score with a caption than its own image: {_DISTANCES}"
+        )
+
+
+def _is_reversed(above: np.ndarray) -> bool:
+    """Whether own items lie below wrong ones, by the share of wrong items above each own one, `(n,)`."""
+    if len(above) < _FEWEST:
+        return False
+    return float(above.mean()) > min(_REVERSED, max(_FAR, _CHANCE + _SURE / len(above) ** 0.5))
+
+
+def _refuse_low_own(
+    direction: str, items: np.ndarray, scores: np.ndarray, caption_to_image: np.ndarray
+) -> None:
+    """Refuse lists, in whatever order, in which own items have the lowest scores."""
+    queries = np.arange(len(items))[:, None]
+    own = caption_to_image[items] == queries if direction == "i2t" else items == caption_to_image[queries]
+    own, wrong = own & (items >= 0), ~own & (items >= 0)
+    some = own.any(axis=1) & wrong.any(axis=1)
+    best = np.where(own, scores, -np.inf).max(axis=1, keepdims=True)
+    above = (wrong & (scores > best))[some].sum(axis=1) / wrong[some].sum(axis=1)
+    if _is_reversed(above):
+        raise VseppError(
+            f"{direction}_scores: {above.mean():.0%} of the wrong items of a list have a higher score than the correct ones in it: "
+            f"{_DISTANCES}"
         )
 
 
@@ -124,6 +160,5 @@ def _refuse_rising(direction: str, items: np.ndarray, scores: np.ndarray) -> Non
     rising = (steps >= 0).all(axis=1) & (steps > 0).any(axis=1)
     if rising.mean() > _REVERSED:
         raise VseppError(
-            f"{direction}_scores: they rise from the first place to the last in {rising.sum():,} of {len(items):,} lists: these look "
-            "like distances; larger must be nearer: give their negative"
+            f"{direction}_scores: they rise from the first place to the last in {rising.sum():,} of {len(items):,} lists: {_DISTANCES}"
         )

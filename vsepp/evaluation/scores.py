@@ -413,7 +413,7 @@ class BestLists(Scores):
             if wrong.any():
                 raise VseppError(
                     f"{direction}: the list of query {np.argmax(wrong)} has an item outside the {gallery} of the gallery, one "
-                    f"twice, or a score that is not finite ({wrong.sum()} lists have)"
+                    f"twice, or a score that is not finite ({wrong.sum()} lists have){counted_from_one(items[items >= 0], gallery)}"
                 )
 
     @classmethod
@@ -564,6 +564,11 @@ def _checked_rows(embeddings: np.ndarray, what: str) -> np.ndarray:
             "the training may have diverged, or a norm of zero was divided by"
         )
     return embeddings
+
+
+def counted_from_one(rows: np.ndarray, count: int) -> str:
+    """What makes rows right that count from 1 to `count`, as the end of a message."""
+    return "; rows count from 0: subtract 1" if rows.min() == 1 and rows.max() == count else ""
 
 
 def _converted(array: np.ndarray, what: str) -> str:

@@ -9,15 +9,18 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, require_file, write_arrays
-from vsepp.base.signatures import HEAD, NPY, TORCH, kind_of
+from vsepp.base.signatures import HEAD, TORCH, kind_of
 from vsepp.data.arrays import read_npz
 from vsepp.evaluation.meaning import check_meaning
-from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
+from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores, counted_from_one
 from vsepp.evaluation.truth import checked_ids
 
 _KINDS: tuple[type[Scores], ...] = (EmbeddingScores, ScoreMatrix, BestLists)
 _IDS = ("image_ids", "caption_ids")
-_EXPECTED = "an .npz of embeddings, scores or lists"
+_EXPECTED = (
+    "an .npz of embeddings, scores or lists, as docs/referee.md says: "
+    "numpy.savez(FILE, image_embeddings=…, caption_embeddings=…, caption_to_image=…)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +77,8 @@ class TestSet:
         )
         require_file(path, _EXPECTED)
         with path.open("rb") as stream:
-            kind_of_file = kind_of(stream.read(HEAD))
-        if kind_of_file in (TORCH, NPY):
-            raise VseppError(
-                f"{path}: is {kind_of_file}; expected {_EXPECTED}: numpy.savez(FILE, image_embeddings=…, "
-                "caption_embeddings=…, caption_to_image=…)"
-            )
+            if kind_of(stream.read(HEAD)) == TORCH:  # a zip archive too
+                raise VseppError(f"{path}: is {TORCH}; expected {_EXPECTED}")
         arrays = read_npz(path, known, _EXPECTED)
         kind = next((kind for kind in _KINDS if not arrays.keys().isdisjoint(kind.ARRAYS)), EmbeddingScores)
         wanted = {*kind.ARRAYS, "caption_to_image"}
@@ -106,8 +105,8 @@ def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: in
     owner = np.asarray(caption_to_image)
     if owner.shape == (n_images,) and n_images > n_captions:
         raise VseppError(
-            f"scores are of {n_images} images and {n_captions} captions, but caption_to_image has {n_images} rows: "
-            "expected (images, captions); give the scores' transpose"
+            f"caption_to_image: has {n_images} rows, one for each of {n_images} images, and there are {n_captions} captions: images and "
+            "captions are exchanged; scores are (images, captions): give their transpose"
         )
     if owner.dtype.kind == "f" and np.isfinite(owner).all() and (owner == np.trunc(owner)).all():
         owner = owner.astype(np.int64)
@@ -119,10 +118,9 @@ def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: in
     outside = np.flatnonzero((owner < 0) | (owner >= n_images))
     if outside.size:
         row = outside[0]
-        from_one = owner.min() == 1 and owner.max() == n_images
         raise VseppError(
             f"caption_to_image: row {row} is {owner[row]}, expected an image row from 0 to {n_images - 1} "
-            f"({outside.size} rows are outside)" + ("; rows count from 0: subtract 1" if from_one else "")
+            f"({outside.size} rows are outside){counted_from_one(owner, n_images)}"
         )
     owner = owner.astype(np.int64)
     missing = np.flatnonzero(np.bincount(owner, minlength=n_images) == 0)

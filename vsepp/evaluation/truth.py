@@ -217,7 +217,10 @@ def _numbers(ids: np.ndarray | None, known: Sequence[str | int] | np.ndarray) ->
     if ids is None or ids.dtype.kind != "U" or np.asarray(known).dtype.kind not in "iu":
         return ids
     found = [re.fullmatch(r"(?:.*[/_])?([0-9]{1,18})(?:\.[A-Za-z]+)?", text) for text in ids.tolist()]
-    return np.array([int(each[1]) for each in found if each], np.int64) if all(found) else ids
+    if not all(found):
+        return ids
+    numbers = np.array([int(each[1]) for each in found if each], np.int64)
+    return checked_ids(numbers, len(numbers), "ids")  # `42` and `042` are one image
 
 
 def _places(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:

@@ -323,7 +323,7 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
 
 def _read(source: Source) -> Source:
     """A model that was evaluated; a file of embeddings stays a path until its protocol is known."""
-    if isinstance(source, Model) or source.is_file():
+    if isinstance(source, Model) or (source.exists() and not source.is_dir()):
         return source
     results, _, name = source.absolute().as_posix().rpartition("/runs/")
     evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)

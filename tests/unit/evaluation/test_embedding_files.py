@@ -1,7 +1,14 @@
+import io
+import os
+import pickle
+
 import numpy as np
 import pytest
+import safetensors.numpy
+import torch
 from test_sets import embedded, under
 
+from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.run import mean_of_scores
@@ -129,13 +136,72 @@ def test_a_pickled_array_is_not_read(tmp_path):
         TestSet.read(path)
 
 
-def test_a_file_that_is_no_npz_is_named(tmp_path):
-    text, whole, cut = tmp_path / "text.npz", written(tmp_path / "whole.npz"), tmp_path / "cut.npz"
-    text.write_text("not an archive", encoding="utf-8")
-    cut.write_bytes(whole.read_bytes()[:400])
-    for path in (text, cut):
-        with pytest.raises(VseppError, match=r"npz: .*; expected an \.npz"):
-            TestSet.read(path)
+def bytes_of(write, *given, **options):
+    stream = io.BytesIO()
+    write(stream, *given, **options)
+    return stream.getvalue()
+
+
+VECTORS = arrays()["image_embeddings"]
+OTHER_FILES = {
+    "is text": b"def embed(): ...\n",
+    "is JSON": b"[[1.0, 2.0]]",
+    "is an HTML page": b"<!DOCTYPE html><html>",
+    "is a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+    "is empty": b"",
+    "is an array of NumPy": bytes_of(np.save, VECTORS),
+    "is HDF5": b"\x89HDF\r\n\x1a\n" + bytes(99),
+    "is safetensors": safetensors.numpy.save({"a": VECTORS}),
+    "is a pickle": pickle.dumps(arrays(), 4),
+    "a pickle of the first protocol": pickle.dumps(arrays(), 0),
+    "is a file of torch.save": bytes_of(lambda stream: torch.save({"a": torch.ones(3)}, stream)),
+    "ends early": bytes_of(np.savez, **arrays())[:400],
+}
+
+
+@pytest.mark.parametrize("said", OTHER_FILES)
+def test_what_is_no_npz_is_named_by_its_first_bytes(tmp_path, said):
+    path = tmp_path / "emb.npz"
+    path.write_bytes(OTHER_FILES[said])
+    with pytest.raises(
+        VseppError, match=rf"emb\.npz: .*{said.split(' of the ')[0]}.*expected an \.npz.*numpy\.savez"
+    ):
+        TestSet.read(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("word", "no such file"), ("folder", "a folder"), ("fifo", "a FIFO")]
+)
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_what_is_no_file_is_named(tmp_path, capsys, monkeypatch, command, name, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    others = [str(written(tmp_path / "b.npz"))] if command == "compare" else []
+    assert main([command, name, *others]) == 1
+    error = capsys.readouterr().err
+    assert f"{name}: " in error and (said in error or (command, name) == ("compare", "folder"))
+
+
+def test_objects_of_python_are_not_read(tmp_path):
+    path = written(tmp_path / "e.npz", image_embeddings=VECTORS.astype(object))
+    with pytest.raises(VseppError, match=r"e\.npz: image_embeddings: .*objects of Python"):
+        TestSet.read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"image_embeddings": np.ones((3, 4), int)}, r'image_embeddings\.astype\("float32"\)'),
+        ({"caption_to_image": np.array([3, 1, 2, 2, 1])}, "caption_to_image: row 0 is 3.*subtract 1"),
+        ({"image_embeddings": np.ones((7, 4), "f"), "caption_to_image": np.arange(7)}, "7 images.*5 captions.*transpose"),
+    ],
+)  # fmt: skip
+def test_a_usual_mistake_is_told_with_its_cure(tmp_path, changes, said):
+    with pytest.raises(VseppError, match=said):
+        TestSet.read(written(tmp_path / "e.npz", **changes))
+    whole = written(tmp_path / "e.npz", caption_to_image=arrays()["caption_to_image"].astype(float))
+    assert TestSet.read(whole).caption_to_image.tolist() == [2, 0, 1, 1, 0]
 
 
 def test_a_damaged_array_is_named(tmp_path):

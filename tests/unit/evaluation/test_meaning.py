@@ -39,6 +39,9 @@ REPEATED = {
     ),
     "twice": (np.repeat(IMAGES, 2, 0), "images[::2]"),
     "tiled": (np.tile(IMAGES, (5, 1)), "images[:60]"),
+    "more often than most data have captions": (np.repeat(IMAGES[:12], 24, 0), "images[::24]"),
+    "with an offset": (5 + 0.01 * FIVE, "images[::5]"),
+    "not all of the last": (FIVE[:-2], "each image once"),
     "in any order": (FIVE[DRAWN.permutation(5 * N)], "each image once"),
     "as often as captions": (np.repeat(IMAGES, DRAWN.integers(3, 6, N), 0), "each image once"),
 }
@@ -62,8 +65,9 @@ def test_images_that_are_listed_several_times_are_refused_with_the_cure(case):
         np.ones((N, 16), np.float32),
         np.ones((N, 16), np.float32) * (1 + 1e-6 * DRAWN.standard_normal((N, 16)).astype(np.float32)),
         np.concatenate([IMAGES, IMAGES[:5]]),
+        np.repeat(IMAGES[:2], 30, 0),
     ],
-    ids=["collapsed", "collapsed up to rounding", "a few doubles"],
+    ids=["collapsed", "collapsed up to rounding", "a few doubles", "two embeddings for all"],
 )
 def test_collapsed_models_and_a_few_doubles_are_ranked(images):
     assert ranked(images).scores.shape[0] == len(images)
@@ -73,11 +77,22 @@ def test_distances_in_the_place_of_scores_are_refused():
     distances = ((IMAGES[:, None] - CAPTIONS) ** 2).sum(2)
     with pytest.raises(VseppError, match=r"^scores: .*negative"):
         TestSet(ScoreMatrix(distances), OWN)
+    weak = IMAGES @ (IMAGES[OWN] + 2 * DRAWN.standard_normal((5 * N, 16))).T
+    with pytest.raises(VseppError, match=r"^scores: .*negative"):
+        TestSet(ScoreMatrix(-weak), OWN)
     near, far = lists(-distances), lists(-distances)
     near.lists = {key: (items, -scores) for key, (items, scores) in near.lists.items()}
     with pytest.raises(VseppError, match=r"^i2t_scores: .*60 of 60.*negative"):
         TestSet(near, OWN)
-    assert TestSet(far, OWN) and TestSet(ScoreMatrix(-distances), OWN)
+    assert TestSet(far, OWN) and TestSet(ScoreMatrix(-distances), OWN) and TestSet(ScoreMatrix(weak), OWN)
+
+
+@pytest.mark.parametrize("direction", ["i2t", "t2i"])
+def test_distances_of_one_direction_in_no_order_are_refused(direction):
+    turned = lists(SCORES, shuffled=True)
+    turned.lists[direction] = (turned.lists[direction][0], -turned.lists[direction][1])
+    with pytest.raises(VseppError, match=rf"^{direction}_scores: .*negative"):
+        TestSet(turned, OWN)
 
 
 @pytest.mark.parametrize(

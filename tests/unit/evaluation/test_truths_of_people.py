@@ -214,6 +214,64 @@ def test_more_images_than_the_gallery_has_are_refused():
         judge(tested, small_truth())
 
 
+COCO = {
+    "floats": (IMAGES.astype(float), CAPTIONS.astype(np.float32)),
+    "text": (IMAGES.astype(str), CAPTIONS.astype(str)),
+    "padded": ([f"{id:012}" for id in IMAGES], [f"{id:06}" for id in CAPTIONS]),
+    "names of files": ([f"COCO_val2014_{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.uint64)),
+    "paths": ([f"val2017/{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.int16)),
+}
+
+
+@pytest.mark.parametrize("form", COCO)
+def test_ids_of_coco_are_taken_in_the_forms_that_people_keep_them_in(form):
+    images, captions = map(np.array, COCO[form])
+    whole = small_set(np.random.default_rng(0))
+    found = judge(replace(whole, image_ids=images, caption_ids=captions), small_truth())
+    for task, expected in judge(whole, small_truth()).ranks.items():
+        np.testing.assert_array_equal(found.ranks[task].ranks, expected.ranks)
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        ([30.5, 10, 20], "3 whole numbers or texts, got float64"),
+        ([np.nan, 10, 20], "3 whole numbers or texts, got float64"),
+        ([2.0**60, 10, 20], "3 whole numbers or texts, got float64"),
+        (np.array([2**63, 10, 20], np.uint64), "row 0 is 9223372036854775808.*below 2"),
+        (["30", "", "20"], "row 1 is ''"),
+        (["30", " ", "20"], "row 1 is ' '"),
+        (["a\x1b[2J", "10", "20"], r"row 0 is 'a\\x1b\[2J'"),
+        (["30", "10\n", "20"], "row 1 is '10"),
+        ([b"30", b"10", b"20"], r"got \|S2"),
+        (np.array([30, 10, 20], object), "got object"),
+        ([True, False, True], "got bool"),
+        ([[30, 10, 20]], r"int64 \(1, 3\)"),
+    ],
+)  # fmt: skip
+def test_what_is_no_id_is_named_with_its_row(ids, said):
+    with pytest.raises(VseppError, match=f"^image_ids: .*{said}"):
+        replace(small_set(np.random.default_rng(0)), image_ids=np.array(ids))
+
+
+def test_captions_beyond_the_five_of_an_image_are_named_with_the_rule():
+    tested = embedded(
+        np.eye(3), np.eye(3)[[0, 0, 1, 1, 2, 2, 0]], np.r_[OWNER, 0],
+        image_ids=IMAGES, caption_ids=np.r_[CAPTIONS, 88],
+    )  # fmt: skip
+    with pytest.raises(VseppError, match=r"7 captions.*has 6.*lowest.*caption 88 of image 30"):
+        judge(tested, small_truth())
+
+
+def test_an_id_that_is_there_twice_in_two_forms_is_refused():
+    tested = embedded(
+        np.eye(4, 3), np.ones((7, 3)), np.r_[OWNER, 3],
+        image_ids=np.array(["30", "10", "20", "030"]), caption_ids=np.r_[CAPTIONS, 3],
+    )  # fmt: skip
+    with pytest.raises(VseppError, match="ids: 30 stands at row 0 and again"):
+        judge(tested, small_truth())
+
+
 def test_an_id_that_is_there_twice_is_refused():
     with pytest.raises(VseppError, match=r"caption_ids: 7 stands at row 0 and again \(1 ids are there more"):
         replace(small_set(np.random.default_rng(0)), caption_ids=np.array([7, 5, 6, 1, 2, 7]))
@@ -389,6 +447,9 @@ def test_ratings_at_the_threshold_are_positive_and_captions_of_one_image_ask_for
     [
         ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "9", "c2c_isim"),
         ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "nan", "c2c_isim"),
+        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "٣.٥", "c2c_isim"),
+        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "0_4", "c2c_isim"),
+        ("COCO_val2014:sentid:١", "COCO_val2014:sentid:3", "4", "c2c_isim"),
         ("COCO_val2014:sentid:1", "sentid:3", "4", "c2c_isim"),
         ("COCO_val2014:sentid:x", "COCO_val2014:sentid:3", "4", "c2c_isim"),
         ("COCO_val2014:sentid:1", "4", "c2c_isim"),
@@ -409,7 +470,17 @@ def test_an_empty_file_and_one_that_is_no_text_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["[1]", '{"a": [1]}', '{"1": 2}', '{"1": ["2"]}', "{", '{"1": [2], "1": [3]}']
+    "text",
+    [
+        "[1]",
+        '{"a": [1]}',
+        '{"1": 2}',
+        '{"1": ["2"]}',
+        '{"٣": [1]}',
+        '{"1": [true]}',
+        "{",
+        '{"1": [2], "1": [3]}',
+    ],
 )
 def test_positives_that_are_no_lists_of_ids_are_refused(tmp_path, text):
     files = {role: tmp_path / file for role, file in eccv.FILES.items()}

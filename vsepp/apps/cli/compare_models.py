@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from vsepp.apps.cli.common import add_step
+from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
 from vsepp.report.models import METRICS_FILE, Model
@@ -18,8 +18,10 @@ def add_steps(steps: Any) -> None:
     what = "compare models: which is better, on which metrics, and how certain that is"
     parser = add_step(steps, "compare", compare, what)
     kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
-    parser.add_argument("a", metavar="A", help=kinds)
-    parser.add_argument("others", metavar="B", nargs="+", help="one or more models to compare with A")
+    parser.add_argument("a", metavar="A", type=a_path, help=kinds)
+    parser.add_argument(
+        "others", metavar="B", type=a_path, nargs="+", help="one or more models to compare with A"
+    )
     parser.add_argument("--protocol", help="1K, 5x1K or 5K; default: the first protocol of both")
     parser.add_argument("--fold-size", type=int, help="for embeddings: images per fold of 1K and 5x1K")
     parser.add_argument(
@@ -33,7 +35,7 @@ def compare(given: argparse.Namespace) -> None:
     """Print the differences between models: of two in words, of more as a table."""
     from vsepp.report import compare as comparing
 
-    names = [given.a, *given.others]
+    names = list(map(str, (given.a, *given.others)))
     if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
         raise VseppError(f"{twice[0]}: is given more than once; give each model once")
     labels = names if len(names) > 2 else "AB"

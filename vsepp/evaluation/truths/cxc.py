@@ -106,12 +106,11 @@ def _ratings(path: Path, *kinds: str) -> _Rated:
             try:
                 first, second, rating, method = line
                 ids = [_id(value, kind) for value, kind in zip((first, second), kinds, strict=True)]
-                score = float(rating)
-                if not 0 <= score <= 5:
+                if not re.fullmatch(r"[0-9.e-]+", rating) or not 0 <= float(rating) <= 5:
                     raise ValueError
             except ValueError:
                 raise VseppError(f"row {number}: got {','.join(line)[:80]!r}; expected {expected}") from None
-            rows.append((*ids, score, method == "c2i_original"))  # type: ignore[arg-type]  # two ids
+            rows.append((*ids, float(rating), method == "c2i_original"))  # type: ignore[arg-type]  # two ids
         if not rows:
             raise VseppError(f"has no rows; expected {expected}")
     one, other, scores, own = map(np.array, zip(*rows, strict=True))

@@ -52,7 +52,10 @@ def _pairs(path: Path) -> tuple[np.ndarray, np.ndarray]:
     with reading(path, expected):
         listed = read_json(path, expected)
         whole = isinstance(listed, dict) and all(
-            query.isdecimal() and isinstance(items, list) and all(type(item) is int for item in items)
+            query.isascii()
+            and query.isdecimal()
+            and isinstance(items, list)
+            and all(type(item) is int for item in items)
             for query, items in listed.items()
         )
         if not whole:
