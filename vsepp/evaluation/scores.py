@@ -390,16 +390,20 @@ class BestLists(Scores):
     ARRAYS = ("i2t_items", "i2t_scores", "t2i_items", "t2i_scores")
 
     def __init__(self, i2t: tuple[np.ndarray, np.ndarray], t2i: tuple[np.ndarray, np.ndarray]) -> None:
-        self.shape = len(i2t[0]), len(t2i[0])
         self.lists = {"i2t": i2t, "t2i": t2i}
+        for direction, (items, scores) in self.lists.items():
+            if items.ndim != 2 or items.shape != scores.shape or items.dtype.kind not in "iu":
+                raise VseppError(
+                    f"{direction}: expected rows of items and their scores (queries, k), got {items.dtype} {items.shape} and "
+                    f"{scores.shape}"
+                )
+        self.shape = len(i2t[0]), len(t2i[0])
         for (direction, (items, scores)), gallery in zip(self.lists.items(), self.shape[::-1], strict=True):
             if scores.dtype.kind not in "fiu":
                 raise VseppError(f"{direction}_scores: expected floating-point numbers, got {scores.dtype}")
-            whole = items.ndim == 2 and items.dtype.kind in "iu" and items.shape == scores.shape
-            if not whole or not 0 < items.shape[1] <= gallery:
+            if not 0 < items.shape[1] <= gallery:
                 raise VseppError(
-                    f"{direction}: expected rows of items and their scores (queries, k) with k from 1 to {gallery}, got "
-                    f"{items.dtype} {items.shape} and {scores.shape}"
+                    f"{direction}: expected rows (queries, k) with k from 1 to {gallery}, got {items.shape}"
                 )
             if (empty := (items == -1).all(axis=1)).any():
                 raise VseppError(

@@ -119,6 +119,9 @@ SPOILED = {
     "twice": (wrong_lists(i2t_items=np.zeros((IMAGES, 5), int)), "i2t: .* query 0"),
     "outside": (wrong_lists(t2i_items=np.full((CAPTIONS, 4), 12)), "t2i: .* 12 "),
     "infinite": (wrong_lists(i2t_scores=np.full((IMAGES, 5), np.inf)), "i2t: .* query 0"),
+    "no rows": (wrong_lists(t2i_items=np.array(3), t2i_scores=np.array(1.0)), r"t2i: .*\(\) and \(\)"),
+    "dates": (wrong_lists(t2i_scores=np.zeros((CAPTIONS, 4), "M8[D]")), "t2i_scores: .*datetime64"),
+    "counted from 1": (wrong_lists(i2t_items=best(SCORES, CAPTIONS)[0] + 1, i2t_scores=SCORES), "subtract 1"),
     "ragged": (wrong_lists(i2t_scores=np.ones((IMAGES, 4))), r"i2t: .*\(12, 5\) and \(12, 4\)"),
 }
 
