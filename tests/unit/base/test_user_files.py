@@ -67,6 +67,16 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path):
         text_of(tmp_path / "latin", "a text")
 
 
+def test_what_is_no_folder_is_said_by_what_it_is(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "page").write_bytes(b"<html>")
+    (tmp_path / "empty").write_bytes(b"")
+    for name, said in {"fifo": "FIFO", "page": "HTML", "empty": "empty", "none": "no such"}.items():
+        with pytest.raises(VseppError, match=rf"{tmp_path}/{name}: .*{said}"):
+            require_folder(tmp_path / name, "a folder")
+    assert require_folder(tmp_path, "a folder") == tmp_path
+
+
 def test_any_value_is_said_shortly():
     deep = []
     for _ in range(5000):
