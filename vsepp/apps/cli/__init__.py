@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # letters that the terminal does not know
                 stream.reconfigure(errors="backslashreplace")
-        for asked in (signal.SIGTERM, signal.SIGHUP):
+        for asked in own.ENDING[1:]:
             if signal.getsignal(asked) != signal.SIG_IGN:  # as nohup has it
                 signal.signal(asked, signal.default_int_handler)
     try:

@@ -14,6 +14,9 @@ from typing import Any
 from vsepp.apps.cli.common import a_path, add_step
 from vsepp.base.errors import VseppError, as_started
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that ask a command to end: of Ctrl-C, a batch system and a closed terminal."""
+
 
 def add_steps(steps: Any) -> None:
     """Add `try`."""
@@ -85,8 +88,11 @@ def _run(command: list[str]) -> int:
             try:
                 process.wait()
             except KeyboardInterrupt:
+                # A third one waits until the folder is unlocked.
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 unlock = [*command[: command.index("--")], "--unlock"]
                 subprocess.run(unlock, check=False, stdin=subprocess.DEVNULL, capture_output=True)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
             raise
