@@ -12,6 +12,7 @@ import argparse
 import pickle
 import re
 import warnings
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ import torch
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import read_json, reading, require_file, shortly, whole_file, write_text
+from vsepp.base.files import bytes_of, read_json, reading, require_file, shortly, whole_file, write_text
 from vsepp.base.publish import CONFIG
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
@@ -116,7 +117,8 @@ def read_checkpoint(path: Path) -> Checkpoint:
         # They are written into the manifest.
         opt = {key: _plain(value, f"opt.{key}") for key, value in vars(flags).items()}
         progress = {key: _plain(value, key) for key, value in progress.items()}
-        return Checkpoint(_tensors(image), _tensors(text), opt, progress)
+        most = path.stat().st_size
+        return Checkpoint(_tensors(image, "model.0", most), _tensors(text, "model.1", most), opt, progress)
 
 
 class _NumpyType:
@@ -156,15 +158,28 @@ def _plain(value: Any, key: str) -> Any:
             return {str(name): _plain(item, f"{key}.{name}") for name, item in value.items()}
         case None | bool() | int() | float() | str():
             return value
-    held = (
-        f"a tensor {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
-    )
-    raise VseppError(f"{key} is {held}; expected numbers, texts, and lists of them")
+    raise VseppError(f"{key} is {_kind(value)}; expected numbers, texts, and lists of them")
 
 
-def _tensors(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Contiguous copies, also of tensors that share their numbers or are laid out otherwise."""
-    return {key: value.detach().clone(memory_format=torch.contiguous_format) for key, value in state.items()}
+def _kind(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"a tensor {tuple(value.shape)} on {value.device.type}, {value.layout}"
+    return f"a {type(value).__name__}"
+
+
+def _tensors(state: dict[Any, Any], key: str, most: int) -> dict[str, torch.Tensor]:
+    """Contiguous copies, also of tensors that share their numbers or are laid out otherwise; none of more bytes than `most`."""
+    copies = {}
+    for name, value in state.items():
+        plain = (
+            isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type == "cpu"
+        )
+        if not (plain and isinstance(name, str) and value.nbytes <= most):
+            raise VseppError(
+                f"{key}.{shortly(name)} is {_kind(value)}; expected the name of a parameter, and a tensor that the file holds"
+            )
+        copies[name] = value.detach().clone(memory_format=torch.contiguous_format)
+    return copies
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -191,8 +206,8 @@ def read_words(path: Path) -> tuple[str, ...]:
             return vocabulary
 
     require_file(path, EXPECTED)
-    with reading(path, EXPECTED):
-        if path.read_bytes()[:1] == b"{":  # as SCAN and VSE∞ have it
+    with reading(path, EXPECTED, kinds=("a pickle", "JSON", "text")):
+        if bytes_of(path, EXPECTED).removeprefix(BOM_UTF8).lstrip()[:1] == b"{":  # as SCAN and VSE∞ have it
             values = read_json(path, EXPECTED)
             values["idx2word"] = {int(row): word for row, word in values["idx2word"].items()}
         else:

@@ -219,8 +219,22 @@ def test_numbers_of_numpy_and_of_torch_are_numbers(tmp_path, number):
     assert found.opt == {"margin": 1.5, "on": True} and type(found.opt["on"]) is bool
 
 
+LOOP = []
+LOOP.append(LOOP)
+
+
 @pytest.mark.parametrize(
-    ("value", "named"), [(np.ones(3), "numpy.*_reconstruct"), (torch.ones(3), "opt.x.*3")]
+    ("value", "named"),
+    [
+        (np.ones(3), "numpy.*_reconstruct"),
+        (np.datetime64("2020-01-01"), "NumPy.*M8"),
+        (torch.ones(3), "opt.x.*3"),
+        ({1}, "opt.x is a set"),
+        (argparse.Namespace(y=1), "opt.x is a Namespace"),
+        ({"y": [b"z"]}, r"opt.x.y is a bytes"),
+        (Path("x"), "pathlib"),
+        (LOOP, "nested"),
+    ],
 )
 def test_what_is_no_number_is_named(tmp_path, value, named):
     content = {"model": [{"fc.weight": torch.ones(2, 3)}, {}], "opt": argparse.Namespace(x=value)}
@@ -229,9 +243,47 @@ def test_what_is_no_number_is_named(tmp_path, value, named):
         read_checkpoint(tmp_path / "m.pth.tar")
 
 
-def test_a_vocabulary_of_json_is_read(tmp_path):
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"w": [1.0]},
+        {1: torch.ones(2)},
+        {"w": {"w": torch.ones(2)}},
+        {"w": torch.ones(2, device="meta")},
+        {"w": torch.eye(2).to_sparse()},
+        {"w": torch.ones(1).expand(10**12)},
+    ],
+    ids=repr,
+)
+def test_weights_that_are_none_are_named_and_take_no_memory(tmp_path, weights):
+    torch.save({"model": [{}, weights], "opt": argparse.Namespace(x=1)}, tmp_path / "m.pth.tar")
+    (name,) = weights
+    with pytest.raises(VseppError, match=rf"m\.pth\.tar: model\.1\.{name!r} is a "):
+        read_checkpoint(tmp_path / "m.pth.tar")
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n", "\ufeff"])
+def test_a_vocabulary_of_json_is_read(tmp_path, before):
     words = ["<pad>", "<start>", "<end>", "<unk>", "a"]
     rows = {word: row for row, word in enumerate(words)}
     values = {"word2idx": rows, "idx2word": {str(row): word for word, row in rows.items()}, "idx": 5}
-    (tmp_path / "vocab.json").write_text(json.dumps(values))
+    (tmp_path / "vocab.json").write_text(before + json.dumps(values))
     assert read_words(tmp_path / "vocab.json") == tuple(words)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"idx2word": ["<pad>"]},
+        {"idx2word": {"0": 7}},
+        {"idx2word": {"x": "a"}},
+        {"idx2word": None},
+        {"word2idx": []},
+        {"word2idx": {"a": 0}},
+    ],
+)
+def test_a_vocabulary_of_json_of_other_types_is_refused(tmp_path, change):
+    values = {"word2idx": {"<pad>": 0}, "idx2word": {"0": "<pad>"}, **change}
+    (tmp_path / "vocab.json").write_text(json.dumps(values))
+    with pytest.raises(VseppError, match=r"vocab\.json: "):
+        read_words(tmp_path / "vocab.json")
