@@ -17,7 +17,7 @@ from typing import Any
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, require_folder, shown, write_text
 from vsepp.base.spec import Component, CorpusSpec
-from vsepp.data.caption_files import columns_of, read_beside, read_captions
+from vsepp.data.caption_files import TABLES, columns_of, read_beside, read_captions
 from vsepp.data.corpus import read_corpus, usable_images
 from vsepp.data.pictures import pictures_in, read_picture, readable
 from vsepp.data.raw import CaptionedImage, Container, RawCorpus
@@ -33,7 +33,6 @@ FEWEST_PICTURES = 50
 FEWEST_OF_SPLIT = 2
 """Pictures of a split: recalls of one alone say nothing, and have no interval."""
 _INPUT_FILES = {"images": "own-pictures", "captions": "own-captions.csv"}
-_TABLES = (".csv", ".tsv", ".json", ".jsonl")
 EPOCHS = 8
 STEPS_FOR_MH = 1500
 """MH needs some hundred steps to leave chance: where `EPOCHS` have fewer steps than these, SH trains alone."""
@@ -124,7 +123,7 @@ def _captioned(
                 shown(alone[0]),
             )
         if not table.rows:
-            tables = [name for name in container.names if name.lower().endswith(_TABLES)] + alone
+            tables = [name for name in container.names if name.lower().endswith(TABLES)] + alone
             there = f"; perhaps --captions {quote(str(container.path / tables[0]))}" if tables else ""
             raise VseppError(
                 f"{container.path}: no captions; give a table with the columns image and caption, or a text file of its name "

@@ -25,8 +25,8 @@ NAMES = {
     "split": ("split",),
 }
 """What a column holds → the names that it is known by, the first found is taken; in any case, with blanks or `_`."""
-BESIDE = (".txt", ".caption")
-"""Endings of files of captions beside a picture."""
+BESIDE, TABLES = (".txt", ".caption"), (".csv", ".tsv", ".json", ".jsonl")
+"""Endings of files of captions: of those beside a picture, and of tables."""
 _DELIMITERS = ("\t", ";", "|", ",")
 
 

@@ -22,6 +22,7 @@ from vsepp.base.errors import VseppError, first_of
 from vsepp.base.files import bytes_of, reading, shown
 from vsepp.base.signatures import BMP, GIF, HEAD, HEIC, JPEG, PNG, TIFF, WEBP, kind_of
 from vsepp.base.spec import StoreSpec
+from vsepp.data.caption_files import BESIDE, TABLES
 from vsepp.data.raw import LARGEST_MEMBER, Container
 
 log = logging.getLogger("vsepp")
@@ -36,7 +37,6 @@ MOST_UNREADABLE = 0.05
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 """Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
 
-_CAPTIONS = (".txt", ".caption", ".csv", ".tsv", ".json", ".jsonl")
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -199,7 +199,7 @@ def pictures_in(container: Container) -> list[str]:
     endings = Counter(
         PurePosixPath(name).suffix or "without an ending"
         for name in others
-        if not name.endswith((*PHOTOGRAPHS, *_CAPTIONS))
+        if not name.endswith((*PHOTOGRAPHS, *BESIDE, *TABLES))
     )
     left = [f"{count} {kind}" for kind, count in [*container.left_out.items(), *endings.most_common()]]
     told = f"left out: {first_of(left)}" if left else ""
