@@ -96,7 +96,7 @@ def _refuse_repeated(name: str, rows: np.ndarray) -> None:
     order = np.argsort(rows @ direction, kind="stable")
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)
-    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 0.5 / _MOST_TIMES:
+    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 1 / (_MOST_TIMES + 2):
         raise VseppError(
             f"{name}: more than half of the {count:,} rows are the same image as another row: give each image once, and "
             "caption_to_image with the row of each caption's image"
