@@ -88,7 +88,7 @@ def text_in(path):
 
 def usable(captions):
     """Captions as a corpus keeps them: those without text are left out, and line ends are blanks."""
-    texts = [(number, re.sub("\r\n|[\r\n]", " ", text)) for number, text in captions]
+    texts = [(number, re.sub("\r\n|[\r\n]", " ", text)) for number, text in captions if isinstance(text, str)]
     return [(number, text) for number, text in texts if text.strip() and not re.search(NO_TEXT, text)]
 
 

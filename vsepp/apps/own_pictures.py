@@ -124,7 +124,7 @@ def _captioned(
             )
         if not table.rows:
             tables = [name for name in container.names if name.lower().endswith(TABLES)] + alone
-            there = f"; perhaps --captions {quote(str(container.path / tables[0]))}" if tables else ""
+            there = f"; perhaps {shown(str(container.path / tables[0]))} is one" if tables else ""
             raise VseppError(
                 f"{container.path}: no captions; give a table with the columns image and caption, or a text file of its name "
                 f"beside each picture, with a caption a line{there}"
@@ -144,7 +144,7 @@ def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[Ca
             "%s: pictures without a caption, which are left out: %d, the first is %s",
             folder,
             len(without),
-            without[0],
+            shown(without[0]),
         )
 
 

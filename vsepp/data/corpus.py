@@ -176,16 +176,13 @@ def usable_images(
 def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> CaptionedImage | None:
     """An image with its captions that can be used; `None`, and why, where there are none or fewer than there must be."""
     where = f"{image.listed_in}: {shortly(image.path)}"
-    if _LEADS_OUT.match(image.path):
-        problems.append(
-            f"{where} leads elsewhere; expected a path relative to the folder or archive of the photographs"
-        )
-        return None
+    reason = "" if image.captions else "has no caption"
     if _NO_NAME.match(image.path):
-        problems.append(f"{where} holds control characters")
-        return None
-    if not image.captions:
-        problems.append(f"{where} has no caption")
+        reason = "holds control characters"
+    if _LEADS_OUT.match(image.path):
+        reason = "leads elsewhere; expected a path inside the folder or archive of the photographs"
+    if reason:
+        problems.append(f"{where} {reason}")
         return None
     captions = []
     for caption in image.captions:
@@ -244,16 +241,13 @@ def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
 
 
 def _check_count(spec: CorpusSpec, image: CaptionedImage) -> None:
-    where, count = f"{image.listed_in}: {shortly(image.path)}", len(image.captions)
-    expected = spec.captions_per_image
-    if expected is not None and count < expected:
-        raise VseppError(
-            f"{where} has {count} captions, expected {expected}; fix the files, or captions_per_image"
-        )
-    if expected is not None and count > expected and spec.surplus_captions == "error":
-        raise VseppError(
-            f"{where} has {count} captions, expected {expected}; fix the files, or set surplus_captions to drop to keep the first ones"
-        )
+    count, expected = len(image.captions), spec.captions_per_image
+    if expected is None or count == expected or (count > expected and spec.surplus_captions == "drop"):
+        return
+    cure = "captions_per_image" if count < expected else "set surplus_captions to drop to keep the first ones"
+    raise VseppError(
+        f"{image.listed_in}: {shortly(image.path)} has {count} captions, expected {expected}; fix the files, or {cure}"
+    )
 
 
 def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> list[str]:

@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -153,19 +154,16 @@ def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
 
 def _equal_files(images: Table, sums: Sequence[str]) -> int:
     """Number of images whose file equals another image's; the log says it."""
-    splits: dict[str, list[str]] = {}
-    for sha256, split in zip(sums, images["split"], strict=True):
-        splits.setdefault(sha256, []).append(split)
-    copies = [found for found in splits.values() if len(found) > 1]
+    copies = [count for count in Counter(sums).values() if count > 1]
+    splits = Counter(sha256 for sha256, _ in set(zip(sums, images["split"], strict=True)))
     if copies:
         log.warning(
-            "%d of %d images have files that equal another image's; of %d such files, %d lie in several splits",
-            sum(map(len, copies)),
+            "%d of %d images have files that equal another image's; files in several splits: %d",
+            sum(copies),
             len(images),
-            len(copies),
-            sum(len(set(found)) > 1 for found in copies),
+            sum(count > 1 for count in splits.values()),
         )
-    return sum(map(len, copies))
+    return sum(copies)
 
 
 def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> Photographs:
