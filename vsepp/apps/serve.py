@@ -48,6 +48,11 @@ EVERYWHERE = "0.0.0.0"
 """The address of a server that listens on all addresses of this machine."""
 LONGEST_SILENCE = 10
 """Seconds after which a connection on which nothing comes or goes is closed."""
+_REASONS = {
+    errno.EADDRINUSE: "the port is in use; stop what uses it, or name another port",
+    errno.EADDRNOTAVAIL: "no address of this machine",
+    errno.EACCES: "not allowed; name a port from 1024",
+}
 _TOO_LARGE = f"The upload is too large. Give one picture of at most {LARGEST_UPLOAD // MEGABYTE} MB."
 
 _HEADERS = {
@@ -280,9 +285,8 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
             ident=None,
         )
     except (OSError, ValueError) as error:
-        used = getattr(error, "errno", None) == errno.EADDRINUSE
-        reason = "the port is in use; stop what uses it, or name another port" if used else str(error)
-        raise VseppError(f"{host}:{port}: cannot listen there: {reason}") from error
+        number = getattr(error, "errno", errno.EADDRNOTAVAIL)  # waitress has none for a name of no machine
+        raise VseppError(f"{host}:{port}: cannot listen there: {_REASONS.get(number, error)}") from error
     print(
         f"http://{_address_of(host)}:{server.effective_port}/ is open for questions. Ctrl-C stops it.",
         flush=True,

@@ -161,7 +161,7 @@ def test_an_image_opens_large_with_images_like_it():
     [
         ("127.0.0.1", 65536, "port 65536: expected a number from 0 to 65535"),
         ("::1", 0, "'::1': expected a host name or an IPv4 address"),
-        ("nowhere.invalid", 0, "nowhere.invalid:0: cannot listen there"),
+        ("nowhere.invalid", 0, "nowhere.invalid:0: cannot listen there: no address of this machine"),
     ],
 )
 def test_an_address_that_is_none_is_refused(host, port, said):
