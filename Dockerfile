@@ -16,7 +16,8 @@ RUN pip install --no-cache-dir --no-deps --editable .
 # There is no .git in the image: give the commit that it was built from.
 ARG COMMIT=unknown
 ENV VSEPP_GIT_COMMIT=$COMMIT
-# Snakemake asks for both, and `docker run --user` may give a number without a name or a home folder.
+# Snakemake asks for both, and `docker run --user` may give a number without a name or a home folder. It writes results here.
 ENV HOME=/tmp USER=vsepp
+RUN chmod a+rwx . params reports
 
 CMD ["snakemake", "--cores", "all", "reproduce_tables"]
