@@ -272,7 +272,7 @@ def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> lis
         refuse(
             missing,
             f"{container.path}: lacks photographs that a split lists, {len(missing)} of {len(listed)}",
-            f"It holds {len(container.names)} files, those of links to folders not counted; fetch a complete copy.",
+            f"It holds {len(container.names)} files, those of links to folders not counted; correct the names, or fetch a complete copy.",
         )
     return list(members.values())
 
