@@ -236,7 +236,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
             f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
-    tested = TestSet.read(evaluated / "embeddings.npz")
+    tested = TestSet.read(evaluated / "embeddings.npz", of_corpus=True)
     assert isinstance(tested.scores, EmbeddingScores)
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, manifest["spec"].get("split", "test"))

@@ -95,7 +95,7 @@ def encode_split(
         image_embeddings = embed_images(model, images, rows.images, device)
         caption_embeddings = embed_captions(model, captions, rows.captions, device)
     scores = EmbeddingScores(image_embeddings, caption_embeddings, model.spec.similarity)
-    return TestSet(scores, rows.caption_to_image)
+    return TestSet(scores, rows.caption_to_image, of_corpus=True)
 
 
 @contextmanager

@@ -85,7 +85,7 @@ def evaluate_ensemble(
             f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
             f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
         )
-    tested = mean_of_scores(*(TestSet.read(inputs[role]) for role in ("first", "second")))
+    tested = mean_of_scores(*(TestSet.read(inputs[role], of_corpus=True) for role in ("first", "second")))
     return _evaluated(tested, spec, inputs, out)
 
 
@@ -108,7 +108,7 @@ def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
         raise VseppError("ensemble: the runs embedded other images or captions; evaluate both on one split")
     images = np.concatenate([one.images, other.images], axis=1) / 2
     captions = np.concatenate([one.captions, other.captions], axis=1)
-    return TestSet(EmbeddingScores(images, captions), first.caption_to_image)
+    return TestSet(EmbeddingScores(images, captions), first.caption_to_image, of_corpus=True)
 
 
 def _evaluated(

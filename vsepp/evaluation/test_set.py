@@ -39,6 +39,8 @@ class TestSet:
     """`(n_captions,)`, likewise."""
     similarity: str = ""
     """Name of the similarity, or what else the scores are, in words; by default as the scores say."""
+    of_corpus: bool = False
+    """Whether a run embedded it from a corpus, which may hold copies of a picture: equal rows are no mistake then."""
 
     def __post_init__(self) -> None:
         n_images, n_captions = self.scores.shape
@@ -49,10 +51,11 @@ class TestSet:
             caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
             similarity=self.similarity or self.scores.words,
         )
-        check_meaning(self.scores, self.caption_to_image)
+        if not self.of_corpus:
+            check_meaning(self.scores, self.caption_to_image)
 
     @classmethod
-    def read(cls, path: Path) -> TestSet:
+    def read(cls, path: Path, *, of_corpus: bool = False) -> TestSet:
         """A test set as anyone's model embeds or scores it.
 
         Parameters
@@ -62,6 +65,8 @@ class TestSet:
             `similarity`, a string, with `similarity_options`, a string with a JSON object; of `scores` `(n_images, n_captions)`; or of
             the best items of each query, `i2t_items`, `i2t_scores`, `t2i_items`, `t2i_scores` `(n_queries, k)`, rows of the gallery, -1
             where a list is shorter. Each with `caption_to_image` and, if known, `image_ids` and `caption_ids`.
+        of_corpus
+            See the attribute.
 
         Raises
         ------
@@ -89,7 +94,8 @@ class TestSet:
             )
         with reading(path, _EXPECTED):
             image_ids, caption_ids = map(arrays.get, _IDS)
-            return cls(kind.of_arrays(arrays), arrays["caption_to_image"], image_ids, caption_ids)
+            scores = kind.of_arrays(arrays)
+            return cls(scores, arrays["caption_to_image"], image_ids, caption_ids, of_corpus=of_corpus)
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `read` reads; equal test sets give equal bytes."""

@@ -103,7 +103,7 @@ class Answers:
         """
         folder = Path(self.model.evaluation)
         require_intact(folder, "embeddings.npz")
-        return TestSet.read(folder / "embeddings.npz")
+        return TestSet.read(folder / "embeddings.npz", of_corpus=True)
 
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:

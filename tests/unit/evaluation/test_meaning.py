@@ -73,6 +73,14 @@ def test_collapsed_models_and_a_few_doubles_are_ranked(images):
     assert ranked(images).scores.shape[0] == len(images)
 
 
+def test_a_corpus_may_hold_copies_of_most_pictures(tmp_path):
+    scores, own = EmbeddingScores(np.repeat(IMAGES, 2, 0), CAPTIONS[: 2 * N], DOT), np.arange(2 * N)
+    TestSet(scores, own, of_corpus=True).save(tmp_path / "embeddings.npz")
+    with pytest.raises(VseppError, match="image_embeddings"):
+        TestSet.read(tmp_path / "embeddings.npz")
+    assert TestSet.read(tmp_path / "embeddings.npz", of_corpus=True).scores.shape == (2 * N, 2 * N)
+
+
 def test_distances_in_the_place_of_scores_are_refused():
     distances = ((IMAGES[:, None] - CAPTIONS) ** 2).sum(2)
     with pytest.raises(VseppError, match=r"^scores: .*negative"):

@@ -110,9 +110,9 @@ def _score(given: argparse.Namespace) -> None:
 
     if given.output is not None:
         output_folder(given.output)
-    if (given.given.parent / MANIFEST).is_file():
+    if ours := (given.given.parent / MANIFEST).is_file():
         require_intact(given.given.parent)
-    tested = TestSet.read(given.given)
+    tested = TestSet.read(given.given, of_corpus=ours)
     truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
     truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
     evaluations = evaluate(tested, truths)
