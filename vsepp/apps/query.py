@@ -244,7 +244,7 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     return Index(
         model,
         folder,
-        read_manifest(corpus)["spec"]["name"],
+        str(read_manifest(corpus)["spec"].get("name", corpus.name)),
         tested.scores.images,
         images["image_id"][rows.images].tolist(),
         images["file_name"][rows.images].tolist(),

@@ -124,10 +124,12 @@ def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) ->
     if run and trained:
         require_intact(run, HISTORY_FILE)
         history = (run / HISTORY_FILE).read_text(encoding="utf-8")
-    made_of = evaluated.get("spec", {}).get("run", {})
+    made_of = evaluated["spec"].get("run", {})
+    with reading(evaluation / MANIFEST, "the manifest of an evaluation; make it again"):
+        name, seed = made_of.get("id", ""), made_of.get("init_seed", seed_in(evaluation))
     return Model(
-        name=made_of.get("id", ""),
-        seed=made_of.get("init_seed", seed_in(evaluation)),
+        name=name,
+        seed=seed,
         where=str(evaluation),
         evaluated=evaluated,
         metrics=read_json(evaluation / METRICS_FILE, "the metrics of an evaluation"),
