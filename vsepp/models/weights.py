@@ -58,7 +58,7 @@ def read(path: Path, name: str = "") -> dict[str, torch.Tensor]:
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        with reading(path, EXPECTED, kinds=()):
+        with reading(path, EXPECTED, kinds=("safetensors",)):
             return load_file(path)
     state = unpickle(path, EXPECTED)
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
@@ -90,7 +90,7 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
     from safetensors import safe_open
 
     require_file(path, EXPECTED)
-    with reading(path, EXPECTED, kinds=()), safe_open(path, "pt") as stream:
+    with reading(path, EXPECTED, kinds=("safetensors",)), safe_open(path, "pt") as stream:
         shapes = {
             prefix + name: torch.empty(stream.get_slice(name).get_shape(), device="meta")
             for name in list(stream.keys())
