@@ -132,11 +132,14 @@ def trying(project, mine, log):
         yield process
 
 
-def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path):
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGHUP, signal.SIGINT]])
+def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path, signals):
     project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
     draw_squares(mine)
     with trying(project, mine, tmp_path / "log") as process:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all of its group
+        for asked in signals:
+            os.killpg(process.pid, asked)  # as a terminal sends it, to all of its group
+            time.sleep(0.3)
         assert process.wait(60) != 0, (tmp_path / "log").read_text()
     assert not list((project.folder / ".snakemake" / "locks").glob("*"))
     tried(project, mine)
