@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
+from vsepp.losses import goal
 from vsepp.pipeline.planner import make_plan
 from vsepp.training.loop import train
 
@@ -154,6 +155,32 @@ def test_the_documents_commands_are_accepted():
         pairs = [item.split("=", 1) for item in shlex.split(command)]
         plan = make_plan(PARAMS, {key: yaml.safe_load(value) for key, value in pairs})
         assert plan.variant in command
+
+
+def test_the_command_of_goals_page_has_the_settings_of_its_authors():
+    """Of the code of VSE++ and of VSE∞, with the margin and τ of GOAL's Figure 2."""
+    page = (ROOT / "docs/goal.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"--config (.*label=authors.*)", page)
+    pairs = [item.split("=", 1) for item in shlex.split(command)]
+    planned = plan(preset="paper", **{key: yaml.safe_load(value) for key, value in pairs})
+    losses = [model.spec.loss for model in planned.models.values() if model.spec.loss.name == "goal"]
+    assert len(losses) == 15 * 8 + 15 * 2 + 2
+    for loss in [goal.Options(**dict(loss.options)) for loss in losses]:
+        assert (loss.margin, loss.tau, loss.offset, loss.alpha, loss.beta) == (0.2, 10.0, 0.5, 2.0, 10.0)
+        assert (loss.threshold, loss.epsilon, loss.empty_sets) == (0.5, 0.1, "zero")
+    vsepp = planned.models["goal-coco-resnet-cir-sig-ms"].spec
+    assert (vsepp.crop.random, vsepp.crop.flip) == ("resized_crop", True)
+    assert (vsepp.schedule.batch_size, vsepp.schedule.learning_rate) == (128, 0.0002)
+    regions = planned.models["goal-coco-butd-cir-sig-ms"].spec
+    assert (regions.schedule.epochs, regions.schedule.learning_rate, regions.schedule.warmup) == (
+        25,
+        0.0005,
+        0,
+    )
+    assert regions.loss.options["curriculum"] == 1 / 25
+    assert regions.size_augmentation.drop_words_by == "mask"
+    grid = planned.models["goal-coco-wsl-cir-sig-ms"].spec
+    assert (grid.schedule.warmup_of, grid.size_augmentation.drop_vectors_by) == ("loss", "image")
 
 
 def test_overlays_that_name_different_keys_are_refused(params):
