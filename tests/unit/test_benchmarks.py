@@ -12,6 +12,7 @@ from processes import python
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import chance  # noqa: E402
 import made_up  # noqa: E402
 import measure  # noqa: E402
 import reference  # noqa: E402
@@ -87,3 +88,11 @@ def test_loss_and_gradients_of_the_reference_are_the_packages():
     ):
         for one, two in zip(own.parameters(), his.parameters(), strict=True):
             assert_near(one.grad.flatten(), two.grad.flatten(), 1e-3)
+
+
+def test_chance_tells_a_large_gain_and_seldom_one_that_is_not_there(monkeypatch):
+    monkeypatch.setattr(chance, "PAGES", 20)
+    found = chance.shares(3, chance.NOISE["caption R@1"], (100.0,))
+    assert found["100 points told, on the page"] == 1.0
+    assert 0 < found["false, a claim alone"] < 0.1
+    assert found["false, on the page"] <= found["pages with one or more"] < 1

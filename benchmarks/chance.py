@@ -1,0 +1,88 @@
+"""What a page of claims says by chance, and what it misses: verdicts on made-up differences of two runs, whose truth is known.
+
+    uv run python benchmarks/chance.py
+
+A difference has, seed by seed, its truth, an error of the test images that all seeds share, and an error of the two trainings. The
+interval and p over the images are those of a normal error; the interval over the seeds, Holm's correction and the rule are the
+project's. Claims are independent here; those of a real page share runs and test images.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from vsepp.evaluation.intervals import Effect, Interval, seed_interval, told_together
+from vsepp.report.claims import Difference
+from vsepp.report.verdicts import OPPOSITE, SAME, Measured, Verdict
+
+CLAIMS, PAGES = 40, 1000
+CLAIM = Difference(
+    kind="difference", claim="A gains.", runs=("a", "b"), protocol="1K", published={"i2t_r1": None}
+)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations in points."""
+
+    seeds: float
+    """Over the seeds of a run."""
+    shared: float
+    """Of a difference, over the test images, where these tell the runs apart with every seed."""
+    own: float
+    """The same, where each seed has other images that do so; part of `seeds`."""
+
+
+NOISE = {"caption R@1": Noise(1.5, 0.65, 1.25), "image R@1": Noise(0.5, 0.45, 0.5)}
+"""About those of VSE++ and VSE0 in the Flickr8k study: `shared` by the covariance over the images of the differences of two seeds."""
+
+
+def effect(by_seed: np.ndarray, noise: Noise) -> Effect:
+    """A difference as it is measured; p is not corrected."""
+    mean, error = float(by_seed.mean()), (noise.shared**2 + noise.own**2 / len(by_seed)) ** 0.5
+    half, p = stats.norm.ppf(0.975) * error, float(2 * stats.norm.sf(abs(mean) / error))
+    return Effect(mean, tuple(by_seed), Interval(mean - half, mean + half), seed_interval(by_seed), p, p)
+
+
+def sign(measured: Effect) -> int:
+    """1 where the verdict tells a gain, -1 where it tells a loss, else 0."""
+    word, _ = CLAIM.rule(Verdict(CLAIM, "i2t_r1", False, Measured(measured, len(measured.by_seed))))
+    return {SAME: 1, OPPOSITE: -1}.get(word, 0)
+
+
+def shares(seeds: int, noise: Noise, gains: tuple[float, ...]) -> dict[str, float]:
+    """Shares of pages and of verdicts, by what they are of."""
+    rng = np.random.default_rng(0)
+    errors = rng.normal(0, noise.shared, (PAGES, CLAIMS, 1)) + rng.normal(
+        0, noise.seeds * 2**0.5, (PAGES, CLAIMS, seeds)
+    )
+    pages = [[effect(by_seed, noise) for by_seed in page] for page in errors]
+    alone = np.array([[sign(one) for one in page] for page in pages])
+    together = np.array([[sign(one) for one in told_together(page)] for page in pages])
+    found = {
+        "false, a claim alone": np.mean(alone != 0),
+        "false, on the page": np.mean(together != 0),
+        "pages with one or more": np.mean(np.any(together != 0, axis=1)),
+    }
+    for gain in gains:
+        true = [effect(page[0] + gain, noise) for page in errors]
+        found[f"{gain:g} points told, alone"] = np.mean([sign(one) == 1 for one in true])
+        beside = [told_together([one, *page[1:]])[0] for one, page in zip(true, pages, strict=True)]
+        found[f"{gain:g} points told, on the page"] = np.mean([sign(one) == 1 for one in beside])
+    return {name: float(share) for name, share in found.items()}
+
+
+def main() -> None:
+    """Print the shares in percent."""
+    for metric, noise in NOISE.items():
+        for seeds in (3, 5):
+            print(f"{metric}, {seeds} seeds, pages of {CLAIMS} claims")
+            for name, share in shares(seeds, noise, (2.0, 5.0)).items():
+                print(f"  {name:<28}{100 * share:5.1f} %")
+
+
+if __name__ == "__main__":
+    main()
