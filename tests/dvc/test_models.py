@@ -35,10 +35,10 @@ def test_results_are_compared_and_held_to_what_was_expected_of_them(project):
     rsum = json.loads((project.evaluation() / "metrics.json").read_text())["5x1K"]["rsum"]
     head = "run,protocol,seed,metric,expected,tolerance\n"
     file.parent.mkdir(parents=True)
-    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum},1\n{RUNS[1]},5x1K,0,rsum,0,nothing\n")
+    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum},seeds\n{RUNS[1]},5x1K,0,rsum,0,nothing\n")
     said = project.vsepp("verify", "--scores")
     assert said.splitlines()[-1] == "2 scores: 1 within tolerance, 1 not held"
-    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum + 9},1\n")
+    file.write_text(f"{head}{RUNS[0]},5x1K,0,rsum,{rsum + 9},seeds\n")
     said = project.vsepp("verify", "--scores", status=1)
     assert f"{RUNS[0]}, 5x1K, seed 0: rsum {rsum:.2f}, expected " in said
     assert "1 of 1 score outside" in said

@@ -39,7 +39,7 @@ def use_machine(
     Returns
     -------
     tuple
-        The device, and the facts for the manifest: `device`, `threads` and, if one was claimed, `gpu`.
+        The device, and the facts for the manifest: `device`, `threads`, `instructions` of the CPU and, if one was claimed, `gpu`.
 
     Raises
     ------
@@ -83,7 +83,11 @@ def use_cpu(threads: int | None = None) -> dict[str, Any]:
         log.setLevel(logging.WARNING)
     if threads:
         torch.set_num_threads(threads)
-    return {"device": "cpu", "threads": torch.get_num_threads()}
+    return {
+        "device": "cpu",
+        "threads": torch.get_num_threads(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+    }
 
 
 def _keep_freed_memory() -> None:

@@ -19,6 +19,7 @@ from vsepp.base.components import component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
 from vsepp.base.spec import Component, seeded
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, METRICS, SCORES
+from vsepp.report.expected import KNOWN_RANKS
 from vsepp.report.models import HISTORY_FILE
 from vsepp.report.records import FILES
 from vsepp.report.text import DIRECTIONS, TASKS
@@ -335,6 +336,8 @@ class ReportSpec:
         inputs = {"published": Path(self.published)}
         if self.expected:
             inputs["expected"] = Path(self.expected)
+            if (ranks := Path(self.expected).with_name(KNOWN_RANKS)).is_file():
+                inputs["expected/ranks"] = ranks
         for model in self.models:
             if model.study:
                 inputs |= {f"records/{file}": Path(model.study) / file for file in FILES}

@@ -26,7 +26,7 @@ from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import TEMPLATES, cells, run_page, text
 from vsepp.report.cells import ledgers
 from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
-from vsepp.report.expected import counted, read_expected, states_of
+from vsepp.report.expected import counted, held
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.models import (
     MadeBy,
@@ -88,8 +88,7 @@ def write_report(
     models = read_models(spec.models, config)
     verdicts = judge(spec.claims, spec, models, published)
     tables = [build_table(name, table, spec, published, models) for name, table in spec.tables]
-    states = states_of(read_expected(Path(spec.expected)), models) if spec.expected else ()
-    scores = counted(states, config)
+    scores = counted(held(Path(spec.expected), models), config) if spec.expected else ""
     figures = [
         write_figure(name, figure, spec, models, folder / "figures", published)
         for name, figure in spec.figures

@@ -224,7 +224,7 @@ class Study:
         as_kept = {
             RUNS_FILE: _text_digest(metrics_text) == evaluated["outputs"][METRICS_FILE],
             HISTORY_FILE: _text_digest(history) == trained["outputs"][HISTORY_FILE],
-            RANKS_FILE: _ranks_digest(arrays) == line["ranks"],
+            RANKS_FILE: ranks_digest(arrays) == line["ranks"],
         }
         if changed := [file for file, same in as_kept.items() if not same]:
             raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
@@ -299,7 +299,8 @@ def _text_digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _ranks_digest(arrays: Mapping[str, np.ndarray]) -> str:
+def ranks_digest(arrays: Mapping[str, np.ndarray]) -> str:
+    """Digest of a model's ranks under all its protocols."""
     return value_digest({name: _array_digest(arrays[name]) for name in sorted(arrays)})
 
 
@@ -338,7 +339,7 @@ def write_study(folder: Path, models: Mapping[Name, Model]) -> int:
                 arrays[f"captions/{digest}"] = smallest(values)
             else:
                 arrays[f"{seeded(run, seed)}/{name}"] = smallest(values * 2)
-        line["ranks"] = _ranks_digest(model.arrays)
+        line["ranks"] = ranks_digest(model.arrays)
         for key, manifest in (("trained", model.trained), ("evaluated", model.evaluated)):
             line[key] = manifest[SEAL]
             manifests[manifest[SEAL]] = {**manifest, "ancestors": _each(manifest["ancestors"], keep)}

@@ -10,6 +10,8 @@ from vsepp.base import devices
 from vsepp.base.errors import VseppError
 from vsepp.base.machine import present_device, use_cpu, use_machine
 
+ON_CPU = {"device": "cpu", "instructions": torch.backends.cpu.get_cpu_capability()}
+
 
 @pytest.fixture(autouse=True)
 def no_gpu(tmp_path, monkeypatch):
@@ -22,7 +24,7 @@ def test_auto_is_the_cpu_and_nothing_is_claimed(tmp_path, monkeypatch):
     monkeypatch.setenv(devices.VISIBLE, "3,5")
     for wanted, share in (("auto", 1), ("cpu", 1), ("auto", 4)):
         device, facts = use_machine(wanted, share=share)
-        assert device.type == "cpu" and facts == {"device": "cpu", "threads": torch.get_num_threads()}
+        assert device.type == "cpu" and facts == {**ON_CPU, "threads": torch.get_num_threads()}
     assert os.environ[devices.VISIBLE] == "3,5"
     assert not list(tmp_path.iterdir())
 
@@ -30,8 +32,8 @@ def test_auto_is_the_cpu_and_nothing_is_claimed(tmp_path, monkeypatch):
 def test_threads_are_set_and_told():
     before = torch.get_num_threads()
     try:
-        assert use_cpu(3) == {"device": "cpu", "threads": 3} and torch.get_num_threads() == 3
-        assert use_cpu() == {"device": "cpu", "threads": 3}
+        assert use_cpu(3) == {**ON_CPU, "threads": 3} and torch.get_num_threads() == 3
+        assert use_cpu() == {**ON_CPU, "threads": 3}
     finally:
         torch.set_num_threads(before)
 

@@ -89,15 +89,12 @@ def _hold_scores(plan: Plan, config: str) -> None:
     models = {(model.model, model.seed): model for report in reports for model in report.models}
     there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
     file = expected_of(plan.parameters)
-    states = expected.states_of(expected.read_expected(file), read_models(there, config))
+    states = expected.held(file, read_models(there, config))
     if not states:
         raise VseppError(f"{file}: none of its models is here{fixes(snakemake('all_results', config))}")
     outside = [state for state in states if state.word == expected.OUTSIDE]
-    for row, value, _ in outside:
-        bound = f"± {row.tolerance:g}" if isinstance(row.tolerance, float) else "above chance"
-        print(
-            f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {row.expected:g} {bound}"
-        )
+    for row, value, _, held_to in outside:
+        print(f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {held_to}")
     if outside:
         raise VseppError(
             f"{len(outside)} of {plural(len(states), 'score')} outside what is expected, see above"
