@@ -52,13 +52,13 @@ class Models:
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
         fold_size=100, n_images=500, ranks=None, collapsed=False, made_from=None, processor="a processor",
-        measured_on=None, reranked=0,
+        measured_on=None, reranked=0, curriculum=0.0,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: steps behind its training that dirty code made.
 
         Its ranks have these recalls; `ranks`, of five captions an image, stand in the place of both. `history` is R@1 of
         caption retrieval epoch by epoch; rsum is six times that. `collapsed` is said of the last epoch. `measured_on`: a dirty step behind its evaluation alone. `made_from`: digest of its features, of which all have the same parameters.
-        `reranked`: how many items of a query a matcher scored again.
+        `reranked`: how many items of a query a matcher scored again. `curriculum`: part of the epochs that SH trains.
         """
         run, evaluation = (self.root / kind / name / f"seed-{seed}" for kind in ("runs", "evaluations"))
         run.mkdir(parents=True)
@@ -90,6 +90,9 @@ class Models:
             "dataset": name,
             "only": name,
         }
+        if curriculum:
+            parameters["loss"]["curriculum"] = curriculum
+            parameters["schedule"] = {"epochs": len(history)}
         seal(evaluation, "evaluate", git, ancestors, {"run": artefact_digest(run)}, spec={"run": parameters})
         digests = {"run": "s", "evaluation": "s"}
         spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), digests)

@@ -266,7 +266,7 @@ def _trouble(row: Row) -> str:
 def _troubles(table: Table) -> dict[str, str]:
     """What is wrong with rows → the letter of its note; the letters follow those of the table's own notes."""
     words = dict.fromkeys(filter(None, map(_trouble, table.rows)))
-    start = sum(mark != text.MARK for mark, _ in table.notes)
+    start = sum(mark not in text.SIGNS for mark, _ in table.notes)
     return {one: text.letter(number) for number, one in enumerate(words, start)}
 
 

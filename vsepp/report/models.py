@@ -23,6 +23,7 @@ from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.evaluation.intervals import Level
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, COMPARED, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
+from vsepp.losses import first_epoch_after
 from vsepp.report import text
 
 if TYPE_CHECKING:
@@ -161,6 +162,19 @@ class Model:
             if ranks_like_chance(self.ranks(protocol), test["n_images"], test["n_captions"])
         ]
 
+    @cached_property
+    def of_curriculum(self) -> str:
+        """The epochs that SH trains, `epochs 1 to 2`, if its weights are of one of them although other epochs follow; else empty."""
+        run = self.evaluated.get("spec", {}).get("run", {})
+        curriculum, rsums = run.get("loss", {}).get("curriculum"), self.history("rsum")
+        if not (curriculum and rsums):
+            return ""
+        epochs = run["schedule"]["epochs"]
+        last = first_epoch_after(curriculum, epochs)
+        if last == epochs or max(rsums, key=rsums.__getitem__) > last:
+            return ""
+        return "epoch 1" if last == 1 else f"epochs 1 to {last}"
+
     @property
     def trained_by(self) -> MadeBy:
         """Commit of its training, or of the training that it starts from."""
@@ -217,6 +231,15 @@ def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
     for model in models:
         if model.trouble:
             seeds.setdefault(model.trouble, []).append(model.seed)
+    return seeds
+
+
+def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
+    """Epochs that SH trains → the seeds whose weights are of one of them; see `Model.of_curriculum`."""
+    seeds: dict[str, list[int | None]] = {}
+    for model in models:
+        if model.of_curriculum:
+            seeds.setdefault(model.of_curriculum, []).append(model.seed)
     return seeds
 
 

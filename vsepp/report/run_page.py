@@ -27,6 +27,7 @@ from vsepp.report.models import (
     dirty_steps,
     in_trouble,
     known_metrics,
+    of_curriculum,
     sound,
     trouble_of,
 )
@@ -62,7 +63,14 @@ def run_page(
     first, name = models[0], models[0].name
     rows = list(dict.fromkeys(row.id for table in tables for row in table.rows if name in row.models))
     made_by = dict.fromkeys(maker for model in models for maker in by_other_code(model, other_code))
-    notes = filter(None, (text.dirty_note(dirty_steps(models)), text.other_code_note(made_by)))
+    notes = filter(
+        None,
+        (
+            text.dirty_note(dirty_steps(models)),
+            text.other_code_note(made_by),
+            text.curriculum_note(of_curriculum(sound(models))),
+        ),
+    )
     counting = sound(models)
     shown = counting[0]
     with matplotlib.rc_context(fname=STYLE):

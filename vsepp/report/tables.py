@@ -19,6 +19,7 @@ from vsepp.report.models import (
     left_out,
     level,
     mark,
+    of_curriculum,
     require_one_test,
     sound,
     trouble_of,
@@ -102,8 +103,9 @@ class Row:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What stands at its number: the letter of its note, and its sign."""
-        return tuple(filter(None, (self.mark, self.sign)))
+        """What stands at its number: the letter of its note, and its signs."""
+        curriculum = text.OF_CURRICULUM if of_curriculum(self.ours) else ""
+        return tuple(filter(None, (self.mark, self.sign, curriculum)))
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,8 @@ def build_table(
     rows = [row for group in groups for row in group.rows]
     if steps := dirty_steps([model for row in rows for model in (*row.ours, *row.released)]):
         notes.append((text.MARK, text.dirty_note(steps)))
+    if note := text.curriculum_note(of_curriculum([model for row in rows for model in row.ours])):
+        notes.append((text.OF_CURRICULUM, note))
     return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
 
 

@@ -32,6 +32,10 @@ MISSING = "–"
 MARK = "†"
 """Sign at numbers: no commit holds the code or the parameters behind them."""
 
+OF_CURRICULUM = "‡"
+"""Sign at numbers: the weights are of an epoch that SH trained, before the loss that the run is named after."""
+SIGNS = MARK, OF_CURRICULUM
+
 _TEX = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}
     | {
@@ -53,6 +57,7 @@ _TEX = str.maketrans(
         "≤": r"$\leq$",
         "…": r"\ldots{}",
         "†": r"\dag{}",
+        "‡": r"\ddag{}",
         "∞": r"$\infty$",
         "·": r"$\cdot$",
         "“": "``",
@@ -251,6 +256,18 @@ def dirty_note(steps: Iterable[str]) -> str:
     if not (named := listing(steps)):
         return ""
     return f"partly made with uncommitted changes of code or parameters ({named}), so no commit reproduces these numbers."
+
+
+def curriculum_note(seeds_of: Mapping[str, Sequence[Any]]) -> str:
+    """What `OF_CURRICULUM` means, from the epochs that SH trains and the seeds whose weights are of one of them; empty without.
+
+    >>> curriculum_note({"epochs 1 to 2": [0]})
+    'evaluated as it was in epochs 1 to 2 (seed 0), which have SH: the best on validation came before the loss that it is named after.'
+    """
+    if not seeds_of:
+        return ""
+    where = listing(f"{epochs} ({seeds(of)})" for epochs, of in seeds_of.items())
+    return f"evaluated as it was in {where}, which have SH: the best on validation came before the loss that it is named after."
 
 
 def other_code_note(makers: Iterable[tuple[str, bool]]) -> str:

@@ -6,6 +6,7 @@ import pytest
 from reported import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
+from vsepp.report import text
 from vsepp.report.cells import page_rows, tex_groups
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
 from vsepp.report.tables import build_table, flat_rows
@@ -256,6 +257,25 @@ def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models,
     (note,) = [text for mark, text in table.notes if mark == "†"]
     assert "uncommitted changes of code or parameters (train and evaluate)" in note
     assert not any(mark == "†" for mark, _ in build(rows[0]).notes)
+
+
+@pytest.mark.parametrize(
+    ("history", "curriculum", "marked"),
+    [
+        ((50.0, 60.0, 55.0, 59.0), 0.4, "‡"),  # 1.6 epochs, so two
+        ((50.0, 60.0, 55.0, 61.0), 0.4, ""),
+        ((50.0, 60.0, 60.0, 59.0), 0.4, "‡"),  # of equal ones the first is kept
+        ((50.0, 60.0, 55.0, 59.0), 0.0, ""),
+        ((50.0, 60.0, 55.0, 59.0), 1.0, ""),  # nothing but SH, and its entry says so
+    ],
+)
+def test_a_row_whose_weights_are_of_the_curriculum_says_so(models, build, history, curriculum, marked):
+    models.add("a", history=history, curriculum=curriculum)
+    models.add("a", seed=1, history=(1.0, 2.0, 3.0, 4.0), curriculum=curriculum)
+    table = build(fed("2.2", "a", "5x1K"), fed("1.7"))
+    assert ["‡" in row.marks for row in table.rows] == [bool(marked), False]
+    notes = [words for mark, words in table.notes if mark == "‡"]
+    assert notes == [text.curriculum_note({"epochs 1 to 2": [0]})] * bool(marked)
 
 
 def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):

@@ -14,6 +14,7 @@ from test_sets import embedded
 from vsepp.base.manifest import artefact_digest
 from vsepp.evaluation.evaluate import evaluate, save
 from vsepp.evaluation.truth import Gallery
+from vsepp.report import text
 from vsepp.report.run_page import run_page, ticked
 
 IMAGES = np.array([30, 10, 20, 40])
@@ -88,3 +89,10 @@ def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judg
     (recalls,) = page["recalls"]
     # 6 correct of 3 × 8 captions, 4 correct of 3 × 4 images.
     assert "R@1 by chance: 25 in caption retrieval and 33 in image retrieval" in recalls["caption"]
+
+
+def test_weights_of_the_curriculum_are_named_on_the_page(models, context):
+    models.add("a", history=(50.0, 60.0, 55.0, 59.0), curriculum=0.25)
+    models.add("a", seed=1, history=(60.0, 50.0, 55.0, 59.0), curriculum=0.25)
+    page = run_page(models.records["a"], [], {}, context, alone=False)
+    assert page["marks"] == [f"This model was {text.curriculum_note({'epoch 1': [1]})}"]
