@@ -223,12 +223,12 @@ class Model:
             If there are no captions, or one is empty or not a string.
         """
         texts = _listed(captions, "captions", '["two dogs on grass"]')
-        words = []
+        words, unknown = [], {self.vocabulary.index[token] for token in self.vocabulary.special[1:4]}
         for number, text in enumerate(texts):
             if not isinstance(text, str) or not text.strip():
                 raise VseppError(f"caption {number}: expected a sentence, got {text!r}")
             words.append(self.vocabulary.encode(text))
-            if set(words[-1][1:-1]) <= {self.vocabulary.unknown}:
+            if set(words[-1]) <= unknown:
                 log.warning("caption %d, %r: the model knows none of its words", number, text)
         with evaluation_mode(self.joint, self.device):
             embedded = embed_captions(

@@ -173,6 +173,10 @@ class Options:
     """Of the loss."""
     temperature: float = 1.0
     """Of the draws."""
+    drawn_from: int | None = None
+    """Of the draws, too."""
+    before_maps: bool = False
+    """What it takes of images."""
     sign: float = 1.0
     """Of the product."""
 

@@ -13,6 +13,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 CROP_TOP, CROP_LEFT, CROP_FLIP = 0, 1, 2
 CROP_SHAPES = range(3, 23)
 """Area and aspect ratio of each attempt at a resized crop."""
+CROP_SCALE = 23
+"""Share of both sides that a scaled crop keeps."""
 DROPPED_SHARE = 100
 """Share of an image's vectors that are left out."""
 NEGATIVE_CAPTION, NEGATIVE_IMAGE = 200, 201

@@ -224,16 +224,31 @@ class CropSpec:
     kind: Crops
     size: Side
     """Pixels."""
-    random: Literal["crop", "resized_crop"] = "crop"
-    """RC only: a random window of fixed size, or of random scale and aspect ratio (`RandomResizedCrop`)."""
+    random: Literal["crop", "resized_crop", "scaled_crop"] = "crop"
+    """RC only: a random window of fixed size; of random scale and aspect ratio (`RandomResizedCrop`); or of .6 to 1 of both sides."""
     flip: bool = False
     """RC only: mirror half of the crops."""
     corners: Literal["image", "square"] = "image"
     """10C only: corners of the stored image, or of the square at its centre."""
 
 
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class CaptionKeys:
+    """How a caption is read, before its words are counted or numbered."""
+
+    clean_captions: bool = False
+    """Leave out . , ' ! ? " ( ) * # : ; ~ and read - and / as spaces. Text, code: no; X-VLM yes."""
+    first_words: Count | None = None
+    """Words of a caption that are read, from the first, as spaces part them; null: all. Text, code: all; X-VLM 30."""
+    end_token: bool = True
+    """A caption ends with `<end>`, or `[SEP]`. Text: not mentioned. Code: yes; X-VLM no."""
+
+
+AS_WRITTEN = CaptionKeys()
+
+
 @dataclass(frozen=True, config=STRICT)
-class VocabularySpec:
+class VocabularySpec(CaptionKeys):
     """The words that a text encoder knows, or the pieces of words."""
 
     splits: tuple[SplitName, ...]
@@ -385,8 +400,8 @@ class ScheduleSpec:
     Code: after 15 epochs, its flag's default, for fine-tuning too."""
     drop_factor: Annotated[float, Field(gt=0.0, le=1.0)]
     """Factor of the learning rate's drop. Text: .1. Code: .1."""
-    clip_norm: PositiveFloat
-    """Largest global L2 norm of the gradient. Text: not mentioned. Code: 2."""
+    clip_norm: PositiveFloat | None
+    """Largest global L2 norm of the gradient; null: any. Text: not mentioned. Code: 2; X-VLM none."""
     negative_set: Annotated[int, Field(ge=2)] | None = None
     """Size of the negative set: pairs among which negatives are searched (Section 3.6); null: the batch."""
     patience: Annotated[int, Field(ge=1)] | None = None
@@ -420,9 +435,10 @@ class SizeAugmentationSpec:
     regions, `image` of grids."""
     drop_words: Fraction = 0.0
     """Share of a caption's words changed in a training step; one is kept at least. Text, code: 0."""
-    drop_words_by: Literal["deletion", "mask"] = "deletion"
-    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %). Text:
-    none; VSE∞ deletion. Code: none; VSE∞ mask."""
+    drop_words_by: Literal["deletion", "mask", "mask_any"] = "deletion"
+    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %); `mask_any`: so do
+    `<start>` and `<end>`, and any token may replace one. Text: none; VSE∞ deletion. Code: none; VSE∞ mask with BERT, mask_any with
+    the BiGRU."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -437,6 +453,8 @@ class ModelSpec:
     caption_projection: bool
     """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D. Text: a linear map after the GRU. Code: none:
     the GRU's output is the embedding."""
+    caption_bias: bool = False
+    """A bias in W_g, where there is one. Text: none in Eq. 2. Code: no W_g; X-VLM a bias."""
     image_bias: bool
     """A bias in the image map W_f (Eq. 1). Text: none in Eq. 1. Code: a bias."""
     normalise_features: bool

@@ -19,7 +19,7 @@ from vsepp.base.declared import PIECES, WORDS
 from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, text_of, write_arrays, write_text
 from vsepp.base.manifest import require_as_written
-from vsepp.base.spec import VocabularySpec
+from vsepp.base.spec import AS_WRITTEN, CaptionKeys, VocabularySpec, from_dict, part_of, to_dict
 from vsepp.data.arrays import read_npz
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ MASK = "<mask>"
 SPECIAL_PIECES = ("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]")
 """The pieces for `<pad>`, `<start>`, `<end>`, `<unk>` and `<mask>`."""
 
+# What a vocabulary's file leaves out, as the oldest files do.
+_USUAL: tuple[tuple[str, object], ...] = (("kind", WORDS), ("read_as", {}))
 _CONTINUED = "##"  # begins a piece that continues a word
+# What X-VLM's code leaves out of a caption, and what it reads as a space.
+_LEFT_OUT = str.maketrans("-/", "  ", ",.'!?\"()*#:;~")
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
 # thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
 # Possessive, so that the time is linear in the caption's length.
@@ -68,6 +72,14 @@ def _word_tokenizer() -> Any:
     return NLTKWordTokenizer()
 
 
+def read_text(text: str, keys: CaptionKeys) -> str:
+    """A caption as it is read before it is split into words: cleaned and cut where the keys say so, as in X-VLM's code."""
+    if keys.clean_captions:
+        text = text.lower().translate(_LEFT_OUT).replace("<person>", "person")
+        text = re.sub(r"\s{2,}", " ", text).rstrip("\n").strip(" ")
+    return text if keys.first_words is None else " ".join(text.split(" ")[: keys.first_words])
+
+
 @dataclass(frozen=True)
 class Vocabulary:
     """Words in the order of their indices, and what they were counted from; or the pieces of words of a pretrained text encoder."""
@@ -87,6 +99,8 @@ class Vocabulary:
     """How the captions were split into words or pieces."""
     kind: str = WORDS
     """`words` or `wordpieces`."""
+    read_as: CaptionKeys = AS_WRITTEN
+    """How captions are read."""
 
     @classmethod
     def from_captions(cls, captions: Table, spec: VocabularySpec) -> Vocabulary:
@@ -103,7 +117,8 @@ class Vocabulary:
                 f"empty vocabulary: the corpus has no captions in {' + '.join(spec.splits) or 'no splits'}; "
                 f"its splits are {', '.join(sorted(set(captions['split'])))}"
             )
-        seen = Counter(chain.from_iterable(map(tokenize, texts)))
+        read_as = part_of(CaptionKeys, spec)
+        seen = Counter(chain.from_iterable(tokenize(read_text(text, read_as)) for text in texts))
         kept = sorted((word for word, n in seen.items() if n >= spec.threshold), key=lambda w: (-seen[w], w))
         if not kept:
             raise VseppError(
@@ -113,10 +128,10 @@ class Vocabulary:
             )
         words = (*SPECIAL, *kept, *([MASK] if spec.mask else ()))
         counts = {word: seen[word] for word in kept}
-        return cls(words, counts, spec.threshold, spec.splits, len(texts), TOKENIZERS[WORDS])
+        return cls(words, counts, spec.threshold, spec.splits, len(texts), TOKENIZERS[WORDS], read_as=read_as)
 
     @classmethod
-    def from_pieces(cls, path: Path) -> Vocabulary:
+    def from_pieces(cls, path: Path, read_as: CaptionKeys = AS_WRITTEN) -> Vocabulary:
         """Take over the pieces of words of a file `vocab.txt`, one a line, in the order of their indices.
 
         Raises
@@ -127,7 +142,7 @@ class Vocabulary:
         expected = f"pieces of words, one a line, {', '.join(SPECIAL_PIECES)} among them"
         lines = text_of(path, expected).removesuffix("\n").split("\n")
         pieces = tuple(line.rstrip("\r") for line in lines)
-        vocabulary = cls(pieces, {}, 1, (), 0, TOKENIZERS[PIECES], PIECES)
+        vocabulary = cls(pieces, {}, 1, (), 0, TOKENIZERS[PIECES], PIECES, read_as)
         if lacking := [token for token in SPECIAL_PIECES if token not in vocabulary.index]:
             raise VseppError(f"{path}: has no {', no '.join(lacking)}; expected {expected}")
         for number, piece in enumerate(pieces):
@@ -166,13 +181,14 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words)}
 
     def split(self, text: str) -> list[str]:
-        """Split a caption into words, or into known pieces of words and `[UNK]`; special tokens in it are text.
+        """Split a caption, as it is read, into words, or into known pieces of words and `[UNK]`; special tokens in it are text.
 
         Raises
         ------
         VseppError
             If there are pieces, and the package that splits words into them is not installed.
         """
+        text = read_text(text, self.read_as)
         if self.kind == WORDS:
             return tokenize(text)
         # Half a surrogate pair, as an argument that is not UTF-8 has it, is no character of a word.
@@ -193,15 +209,16 @@ class Vocabulary:
         return tokenizer
 
     def encode(self, text: str) -> list[int]:
-        """Indices of a caption's words or pieces between `<start>` and `<end>`; unknown words become `<unk>`."""
+        """Indices of a caption's words or pieces after `<start>` and, unless captions are read without, before `<end>`; unknown words
+        become `<unk>`."""
         start, end, unknown = (self.index[token] for token in self.special[1:4])
-        return [start, *(self.index.get(word, unknown) for word in self.split(text)), end]
+        ids = [start, *(self.index.get(word, unknown) for word in self.split(text))]
+        return [*ids, end] if self.read_as.end_token else ids
 
     def write(self, folder: Path) -> None:
         """Write `vocabulary.json` into a folder."""
-        values = asdict(self)
-        if self.kind == WORDS:
-            del values["kind"]
+        values = asdict(self) | {"read_as": to_dict(self.read_as)}
+        values = {key: value for key, value in values.items() if (key, value) not in _USUAL}
         write_text(folder / VOCABULARY_FILE, json.dumps(values, ensure_ascii=False, indent=0) + "\n")
 
     @classmethod
@@ -218,7 +235,8 @@ class Vocabulary:
             require_as_written(path)
             values = json.loads(path.read_text(encoding="utf-8"))
             words, splits = tuple(values.pop("words")), tuple(values.pop("splits"))
-            vocabulary = cls(words, splits=splits, **values)
+            read_as = from_dict(CaptionKeys, values.pop("read_as", {}))
+            vocabulary = cls(words, splits=splits, read_as=read_as, **values)
             special = vocabulary.special[: len(SPECIAL)]
             fits = set(special) <= {*words} if vocabulary.kind == PIECES else words[: len(special)] == special
             if not fits or len(vocabulary.index) != len(words):
@@ -236,7 +254,7 @@ class Tokens:
     Parameters
     ----------
     ids
-        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`; pieces from `[CLS]` to `[SEP]`.
+        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`, if there is one; pieces from `[CLS]` to `[SEP]`.
     offsets
         `(n_captions + 1,)` int64; caption i is `ids[offsets[i]:offsets[i + 1]]`.
     kind
@@ -266,7 +284,7 @@ class Tokens:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Number of words in each caption, `<start>` and `<end>` included, `(n_captions,)` int64."""
+        """Number of tokens of each caption, `<start>` and `<end>` included, `(n_captions,)` int64."""
         return np.diff(self.offsets)
 
     def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -334,7 +352,7 @@ def make_tokens(
 
     _, captions = read_tables(corpus)
     if spec.kind == PIECES:
-        vocabulary = Vocabulary.from_pieces(pieces or minilm_file("vocab.txt"))
+        vocabulary = Vocabulary.from_pieces(pieces or minilm_file("vocab.txt"), part_of(CaptionKeys, spec))
     vocabulary = vocabulary or Vocabulary.from_captions(captions, spec)
     tokens = Tokens.from_captions(captions, vocabulary)
     vocabulary.write(out)

@@ -44,7 +44,7 @@ class Reranker:
             vectors = []
             for part in ranges(len(rows.images), BATCH):
                 batch = images.eval(rows.images[part]).map(lambda values: values.to(device))
-                values, lengths = model.image_vectors(batch)
+                _, lengths, values = model.image_vectors(batch)
                 assert lengths is not None  # a run with a matcher has sets
                 vectors.append((values, lengths))
             states = []

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.base.hashed import CROP_FLIP, CROP_LEFT, CROP_SHAPES, CROP_TOP, keys_of, uniform
+from vsepp.base.hashed import CROP_FLIP, CROP_LEFT, CROP_SCALE, CROP_SHAPES, CROP_TOP, keys_of, uniform
 from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
 from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
@@ -33,6 +33,8 @@ REGIONS = 10
 SCALE = (0.08, 1.0)
 ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
+# Shares of both sides that VSE∞'s code crops.
+SCALED = (0.6, 1.0)
 
 # Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
 # launches and uploads.
@@ -118,8 +120,8 @@ def crop_boxes(
     """Boxes of random crops, one per caption.
 
     `crop` is one window of the crop's size at a uniform integer position; `resized_crop` draws area and
-    aspect first, as torchvision's `RandomResizedCrop` does (`crop` is what the paper's text says,
-    `resized_crop` with a flip what the released code does).
+    aspect first, as torchvision's `RandomResizedCrop` does; `scaled_crop` one share of both sides (`crop` is what the paper's text
+    says, with a flip `resized_crop` what the released code does, and `scaled_crop` what VSE∞'s does).
 
     Parameters
     ----------
@@ -145,6 +147,11 @@ def crop_boxes(
         shapes, random = _resized_shapes(keys, sizes)
         room = sizes - shapes
         starts = np.where(random[:, None], (shares * (room + 1)).astype(np.int64), room // 2)
+    elif crop.random == "scaled_crop":
+        least, most = SCALED
+        scale = least + (most - least) * uniform(keys, CROP_SCALE)
+        shapes = (sizes * scale[:, None]).astype(np.int64)
+        starts = (shares * (sizes - shapes + 1)).astype(np.int64)
     else:
         shapes = np.full_like(sizes, crop.size)
         starts = (shares * (room + 1)).astype(np.int64)

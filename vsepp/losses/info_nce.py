@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
@@ -31,7 +31,9 @@ class Options:
     """Options of InfoNCE."""
 
     temperature: Annotated[float, Field(ge=0.01)] = 0.07
-    """τ at the beginning: similarities are divided by it, and 1/τ is learned up to CLIP's limit of 100."""
+    """τ at the beginning: similarities are divided by it."""
+    learned: Literal["log_scale", "temperature"] = "log_scale"
+    """What is trained: log 1/τ, as in CLIP, up to its limit of 1/τ = 100; or τ itself, without a limit, as in X-VLM."""
     mask_same_image: bool = False
     """Do not use captions of a query's own image, or that image, as its negatives."""
     share_same_image: bool = False
@@ -44,14 +46,20 @@ class Options:
 
 
 class State(torch.nn.Module):
-    """The learned temperature, as log 1/τ."""
+    """The learned temperature: τ, or log 1/τ."""
 
     def __init__(self, options: Options, folders: Mapping[str, Path]) -> None:
         super().__init__()
-        self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
+        self.learned = options.learned
+        if self.learned == "temperature":
+            self.temperature = torch.nn.Parameter(torch.tensor(options.temperature))
+        else:
+            self.log_scale = torch.nn.Parameter(torch.tensor(-math.log(options.temperature)))
 
     def scale(self) -> torch.Tensor:
-        """1/τ, a scalar; a value that a step pushed above the limit is first set back to the limit, as in CLIP."""
+        """1/τ, a scalar; log 1/τ that a step pushed above the limit is first set back to the limit, as in CLIP."""
+        if self.learned == "temperature":
+            return 1 / self.temperature
         with torch.no_grad():
             self.log_scale.clamp_(max=math.log(_LARGEST_SCALE))
         return self.log_scale.exp()

@@ -34,7 +34,7 @@ def frozen_part(text: Component) -> Component | None:
     """The part of a text encoder that decides its frozen states, as a component; `None` where all of it is trained."""
     if not text.options.get("frozen"):
         return None
-    trained = ("frozen", "dim", "dropout")
+    trained = ("frozen", "dim", "linear", "dropout")
     return Component(text.name, {key: value for key, value in text.options.items() if key not in trained})
 
 

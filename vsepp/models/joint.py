@@ -59,8 +59,10 @@ class JointEmbedding(nn.Module):
         text_dim = components.options("text encoder", spec.text).dim
         self.caption_map = None  # W_g
         if spec.caption_projection:
-            self.caption_map = nn.Linear(text_dim, spec.joint_dim, bias=False)
+            self.caption_map = nn.Linear(text_dim, spec.joint_dim, bias=spec.caption_bias)
             nn.init.xavier_uniform_(self.caption_map.weight)
+            if spec.caption_bias:
+                nn.init.zeros_(self.caption_map.bias)
         self.image_map.initialise()
         self.matcher: nn.Module | None = None
         self.matcher_options: Any = None
@@ -71,32 +73,40 @@ class JointEmbedding(nn.Module):
                         f"{pooling}: got none; matcher {spec.matcher.name!r} takes sets of vectors, of images and of captions"
                     )
             self.matcher_options = components.options("matcher", spec.matcher)
-            self.matcher = components.make("matcher", spec.matcher, spec.joint_dim, text_dim)
+            image_dim = feature_dim if self.matcher_options.before_maps else spec.joint_dim
+            self.matcher = components.make("matcher", spec.matcher, image_dim, text_dim)
         self.encoder = encoder
 
     def embed_images(self, images: ImageBatch) -> torch.Tensor:
-        """f(i), Eq. 1, of images whose features have any precision; in sets without lengths all vectors count.
+        """f(i), Eq. 1, in the precision of the weights, of images whose features have any; in sets without lengths all vectors count.
 
         Returns
         -------
         torch.Tensor
             `(n, joint_dim)`. Not of unit length if `normalise_images` is false (VSE0).
         """
-        return self.pool_images(*self.image_vectors(images))
+        vectors, lengths, _ = self.image_vectors(images)
+        return self.pool_images(vectors, lengths)
 
-    def image_vectors(self, images: ImageBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The image head's output: `(n, D)`, or sets `(n, k, D)` with their lengths."""
+    def image_vectors(self, images: ImageBatch) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor]:
+        """The image head's output: `(n, D)`, or sets `(n, k, D)` with their lengths; and the sets that a matcher takes."""
         values, lengths = images.values, images.lengths
-        features = values.float() if self.encoder is None else self.encoder(self.encoder.normalise(values))
+        if self.encoder is None:
+            features = values.to(next(self.parameters()).dtype)
+        else:
+            features = self.encoder(self.encoder.normalise(values))
         if self.spec.normalise_features:
             features = l2_normalise(features)
         if self.image_pooling is None:
-            return self.image_map(features), None
+            vectors = self.image_map(features)
+            return vectors, None, vectors
         if lengths is None:
             lengths = torch.full((len(features),), features.shape[1])
         elif images.kept is not None:
             features = take_vectors(features, images.kept, lengths)
-        return self.image_map(features, lengths), lengths
+        vectors = self.image_map(features, lengths)
+        before = self.matcher is not None and self.matcher_options.before_maps
+        return vectors, lengths, features if before else vectors
 
     def pool_images(self, vectors: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         """f(i) from `image_vectors`: pooled if there is a pooling, then scaled to unit length where the spec says so."""

@@ -35,6 +35,10 @@ _SHARED_WITH_START = (
     "text",
     "joint_dim",
     "vocabulary",
+    "clean_captions",
+    "first_words",
+    "end_token",
+    "caption_bias",
 )
 _Wrong = Iterator[tuple[str, str]]
 """Mistakes: the file (or `--config`) and key, and what is wrong."""

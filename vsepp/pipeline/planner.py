@@ -14,6 +14,7 @@ from vsepp.base.declared import PIECES
 from vsepp.base.errors import PHASES, VseppError
 from vsepp.base.files import is_there, short_digest
 from vsepp.base.spec import (
+    CaptionKeys,
     CaptionStatesSpec,
     CorpusSpec,
     CropSpec,
@@ -431,6 +432,7 @@ class _Planner:
         drawn: dict[str, Any] = {"random": keys.random_crop, "flip": keys.flip} if random_crops else {}
         fixed: dict[str, Any] = {"corners": keys.corners} if keys.crops == "10C" else {}
         corpus = self.parameters.corpora[keys.dataset]
+        validation_images = corpus.published_validation_images if published else corpus.validation_images
         # A reader of pictures that no paper used decides for them.
         reader = describe("reader", self.parameters.datasets[corpus.dataset].reader.name)
         orientation = reader.constants.get("EXIF_ORIENTATION", keys.exif_orientation)
@@ -445,7 +447,7 @@ class _Planner:
             eval_store=StoreSpec(keys.resize, encoder.store_side, orientation),
             crop=CropSpec(keys.crops, encoder.input_size, **drawn, **fixed),
             vocabulary=self._vocabulary(keys, published),
-            validation_images=corpus.published_validation_images if published else corpus.validation_images,
+            validation_images=keys.validation_images or validation_images,
             # Published features go into the model as they are.
             model=part_of(ModelSpec, keys, normalise_features=keys.normalise_features and not published),
             schedule=part_of(ScheduleSpec, keys),
@@ -457,15 +459,18 @@ class _Planner:
         )
 
     def _vocabulary(self, keys: RunKeys, published: bool) -> VocabularySpec:
+        reading = vars(part_of(CaptionKeys, keys))
         if tokens_of(keys.text) == PIECES:
-            return VocabularySpec((), 1, kind=PIECES, file=pieces_file(keys.text))
+            return VocabularySpec((), 1, kind=PIECES, file=pieces_file(keys.text), **reading)
         splits: tuple[str, ...] = ("train", "restval") if keys.restval else ("train",)
         if keys.vocabulary == "all_splits":
             # The released code counts the words of all splits of raw data, but only of train and val of published features.
             there = self.parameters.splits(self.parameters.corpora[keys.dataset].dataset)
             splits = ("train", "val") if published else there
-        mask = keys.drop_words > 0 and keys.drop_words_by == "mask"
-        return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask)
+        elif keys.vocabulary == "training_and_validation":
+            splits += ("val",)
+        mask = keys.drop_words > 0 and keys.drop_words_by != "deletion"
+        return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask, **reading)
 
 
 def _raw(artefact: Artefact) -> dict[str, Input]:

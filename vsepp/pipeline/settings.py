@@ -56,7 +56,9 @@ Defaults = Annotated[
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class RunKeys(spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, spec.ModelSpec):
+class RunKeys(
+    spec.CaptionKeys, spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, spec.ModelSpec
+):
     """A run: what its entry, the entries that it inherits from and all layers say together."""
 
     base: str | list[str] = dataclasses.field(default_factory=list)
@@ -77,13 +79,13 @@ class RunKeys(spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, s
     """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the length, the aspect
     ratio is kept. Text: to 256×256; interpolation not mentioned; VSE∞ to 512×512. Code: short side to 256, aspect ratio kept; VSE∞
     to 512×512."""
-    random_crop: Literal["crop", "resized_crop"]
-    """RC: a random window of fixed size, or of random scale and aspect ratio. Text: one random 224×224 crop of the resized
+    random_crop: Literal["crop", "resized_crop", "scaled_crop"]
+    """RC: a random window of fixed size, of random scale and aspect ratio, or of .6 to 1 of both sides. Text: one random 224×224 crop of the resized
     image; VSE∞ not mentioned. Code: `RandomResizedCrop(224)` of the original pixels; VSE∞ both sides times one number from .6 to 1."""
     train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)]
     """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side. Text: the 256×256
     image; VSE∞ not mentioned. Code: the original pixels; here a larger cached image replaces them, without the finest detail. VSE∞
-    has crops of .6 to 1 of a side; here all are of .8."""
+    has crops of .6 to 1 of a side; under its text all are of .8."""
     exif_orientation: Literal["ignored", "applied"]
     """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
     applied. Text: not mentioned. Code: ignored."""
@@ -92,9 +94,12 @@ class RunKeys(spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, s
     published features the whole image with its aspect ratio, as in the order embeddings' extractor."""
     flip: bool
     """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time; VSE∞ too."""
-    vocabulary: Literal["own_training", "all_splits"]
+    vocabulary: Literal["own_training", "training_and_validation", "all_splits"]
     """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
     against it); training and validation with the precomputed features, and in VSE∞."""
+    validation_images: Count | None = None
+    """Number of validation images, from the first; null: as many as its role in `corpora` has. Text: VSE∞ as `corpora`. Code: VSE∞
+    1,000."""
     vocabulary_threshold: Count
     """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
     frozen_mode: Mode

@@ -82,7 +82,7 @@ class FewerVectors:
 class TrainingCaptions:
     """A training's captions, without the words that each step drops, or with these masked or replaced, if the run drops any.
 
-    `<start>` and `<end>` are never touched. Differs from VSE∞'s code for the BiGRU, which may touch them.
+    `<start>` and `<end>` are touched by `mask_any` alone. Differs from VSE∞'s code, which may leave nothing: one token stays.
 
     Parameters
     ----------
@@ -107,16 +107,18 @@ class TrainingCaptions:
         self.all = captions
         """What validation reads."""
         self._spec, self._draw = run.size_augmentation, run.draw
+        self._any = self._spec.drop_words_by == "mask_any"
         self._caption_ids, self._vocabulary = caption_ids, vocabulary
-        if not self._spec.drop_words or self._spec.drop_words_by != "mask":
+        if not self._spec.drop_words or self._spec.drop_words_by == "deletion":
             return
         if isinstance(captions, CaptionStates):
             raise VseppError(
-                f"run {run.id}: drop_words_by is mask with a frozen text encoder; expected deletion"
+                f"run {run.id}: drop_words_by is {self._spec.drop_words_by} with a frozen text encoder; expected deletion"
             )
         if vocabulary.mask is None:
             raise VseppError(
-                f"run {run.id}: drop_words_by is mask, and the vocabulary has no {MASK}; make its tokens with mask: true"
+                f"run {run.id}: drop_words_by is {self._spec.drop_words_by}, and the vocabulary has no {MASK}; make its tokens "
+                "with mask: true"
             )
 
     def train(self, caption_rows: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:
@@ -140,7 +142,10 @@ class TrainingCaptions:
         longest = ids.shape[1]
         positions = np.arange(longest)
         caption = positions < lengths[:, None]
-        word = (positions > 0) & (positions < lengths[:, None] - 1)
+        word = caption
+        if not self._any:
+            ends = self._vocabulary.read_as.end_token
+            word = (positions > 0) & (positions < lengths[:, None] - ends)
         # The pieces of a word share its numbers.
         word_of = np.cumsum(~self._vocabulary.continued[ids], axis=1) - 1
 
@@ -149,7 +154,7 @@ class TrainingCaptions:
 
         chances = numbers(CHANGED_WORDS)
         dropped = word & (chances < self._spec.drop_words)
-        if self._spec.drop_words_by == "mask":
+        if self._spec.drop_words_by != "deletion":
             fate, hidden = numbers(WORDS_FATES), self._vocabulary.mask
             others = _uniforms(keys, OTHER_WORDS[:longest])  # each piece has its own
             replacement = np.where(fate < MASKED, hidden, self._any_token(others))  # type: ignore[arg-type]  # is there
@@ -158,8 +163,8 @@ class TrainingCaptions:
         return ids, _with_one(word & ~dropped, word, chances) | (caption & ~word)
 
     def _any_token(self, uniforms: np.ndarray) -> np.ndarray:
-        """Tokens that uniform numbers choose: any word but the special tokens, or any piece, as in VSE∞'s code."""
-        first, last = (0, 0) if self._vocabulary.kind == PIECES else (len(SPECIAL), 1)
+        """Tokens that uniform numbers choose: any, as in VSE∞'s code; by `mask` any word but the special tokens, or any piece."""
+        first, last = (0, 0) if self._any or self._vocabulary.kind == PIECES else (len(SPECIAL), 1)
         return first + (uniforms * (len(self._vocabulary) - first - last)).astype(np.int64)
 
 

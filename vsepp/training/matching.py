@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from vsepp.base.errors import VseppError
 from vsepp.base.hashed import NEGATIVE_CAPTION, NEGATIVE_IMAGE, keys_of, uniform
 from vsepp.base.placement import upload
 from vsepp.models.joint import JointEmbedding
@@ -47,6 +48,7 @@ def matching_loss(
     scores: torch.Tensor,
     candidates: Candidates,
     queries: int,
+    scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Cross-entropy of "match" and "no match", per query and direction as other losses: 2 × `queries` × its mean.
 
@@ -65,26 +67,43 @@ def matching_loss(
         The n pairs as candidates.
     queries
         Number of pairs, from the first, that are queries.
+    scale
+        1/τ that the loss of the embeddings trains, for a matcher without a temperature of its own.
+
+    Raises
+    ------
+    VseppError
+        If there is neither.
     """
     options = model.matcher_options
-    sharp = scores.detach().double() / options.temperature
+    sharp = scores.detach().double()
+    if options.temperature is not None:
+        sharp = sharp / options.temperature
+    elif scale is not None:
+        sharp = sharp * scale
+    else:
+        raise VseppError(
+            "matcher.temperature: got null, and the loss of the embeddings trains none; give one, such as 0.07"
+        )
     pairs = torch.arange(queries, device=scores.device)
     rows = candidates.image_rows
-    other_captions, has_caption = draw_negatives(sharp[:queries], rows, candidates.for_images[:queries])
-    other_images, has_image = draw_negatives(sharp.T[:queries], rows, candidates.for_captions[:queries])
+    among, for_images, for_captions = options.drawn_from, candidates.for_images, candidates.for_captions
+    other_captions, has_caption = draw_negatives(sharp[:queries], rows, for_images[:queries], among)
+    other_images, has_image = draw_negatives(sharp.T[:queries], rows, for_captions[:queries], among)
     logits = model.match(
         images.take(torch.cat([pairs, pairs, other_images])),
         captions.take(torch.cat([pairs, other_captions, pairs])),
     )
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     labels = torch.zeros(len(logits), dtype=torch.int64, device=scores.device)
     labels[:queries] = 1
-    costs = torch.nn.functional.cross_entropy(logits.float(), labels, reduction="none")
+    costs = torch.nn.functional.cross_entropy(logits, labels, reduction="none")
     counted = torch.cat([torch.ones_like(has_image), has_caption, has_image])
     return 2 * queries * options.weight * (costs * counted).sum() / counted.sum()
 
 
 def draw_negatives(
-    scores: torch.Tensor, image_rows: torch.Tensor, uniforms: torch.Tensor
+    scores: torch.Tensor, image_rows: torch.Tensor, uniforms: torch.Tensor, among: int | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Draw a candidate for each query in proportion to softmax(scores) + `FLOOR`, but none of the query's own image.
 
@@ -96,14 +115,20 @@ def draw_negatives(
         int64 `(n,)`.
     uniforms
         float64 `(queries,)`.
+    among
+        Pairs, one after another, among which each of them draws; `None`: all.
 
     Returns
     -------
     tuple[torch.Tensor, torch.Tensor]
         Positions of the drawn candidates, int64 `(queries,)`, and whether a query has candidates, bool `(queries,)`.
     """
-    own = image_rows[: len(scores), None] == image_rows
-    weights = (torch.softmax(scores, dim=1) + FLOOR).masked_fill(own, 0.0)
+    excluded = image_rows[: len(scores), None] == image_rows
+    if among:
+        group = torch.arange(len(image_rows), device=scores.device) // among
+        elsewhere = group[: len(scores), None] != group
+        scores, excluded = scores.masked_fill(elsewhere, -torch.inf), excluded | elsewhere
+    weights = (torch.softmax(scores, dim=1) + FLOOR).masked_fill(excluded, 0.0)
     below = weights.cumsum(dim=1)
     total = below[:, -1:]
     position = (below <= uniforms[:, None] * total).sum(dim=1)

@@ -57,6 +57,11 @@ class RunLoss:
             state = module.State(options, read).to(device)
         return cls(module.loss, options, needs, state)
 
+    def scale(self) -> torch.Tensor | None:
+        """1/τ, which its state trains and scores are multiplied by, without a gradient; `None` of a loss without."""
+        scale: Callable[[], torch.Tensor] | None = getattr(self.state, "scale", None)
+        return scale().detach() if scale else None
+
     def __call__(self, scores: torch.Tensor, known: Batch) -> torch.Tensor:
         """The loss of scores, `(n, n)`."""
         return self.function(scores, self.options, known)
@@ -153,14 +158,15 @@ def take_step(training: Training, batch: StepBatch, rate: float, factor: float =
         assert sets is not None  # of a model with a matcher, whose batch is not embedded in parts
         with autocast:
             queries = batch.known.queries or batch.pairs
-            total = value + matching_loss(model, *sets, scores, batch.candidates, queries)
+            total = value + matching_loss(model, *sets, scores, batch.candidates, queries, loss.scale())
     (factor * total).backward()
     # Each process has the whole batch's loss, so the gradient of the loss's own parameters is whole in each, and all are added.
     for parameter in loss.state.parameters():
         if parameter.grad is not None:
             parameter.grad /= training.group.size
     training.group.add_gradients(optimiser.parameters)
-    torch.nn.utils.clip_grad_norm_(optimiser.parameters, run.schedule.clip_norm)
+    if run.schedule.clip_norm is not None:
+        torch.nn.utils.clip_grad_norm_(optimiser.parameters, run.schedule.clip_norm)
     optimiser.step(rate)
     return value.detach()
 
@@ -171,14 +177,14 @@ def _embed(
     """Embeddings of images and captions `(n, d)` each; and for a matcher the sets that they are pooled from."""
     if at_once and at_once < len(batch.lengths):
         return *_embed_in_parts(model, batch, at_once), None
-    vectors, image_lengths = model.image_vectors(batch.images)
+    vectors, image_lengths, matched = model.image_vectors(batch.images)
     images = model.pool_images(vectors, image_lengths)
     states = model.text(batch.captions, batch.lengths)
     captions = model.pool_captions(states, batch.lengths)
     if batch.candidates is None:
         return images, captions, None
     assert image_lengths is not None  # a model with a matcher pools sets
-    sets = Sets.from_lengths(vectors, image_lengths), Sets.from_lengths(states, batch.lengths)
+    sets = Sets.from_lengths(matched, image_lengths), Sets.from_lengths(states, batch.lengths)
     return images, captions, sets
 
 

@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 
 import nltk
@@ -9,8 +10,18 @@ from hypothesis import strategies as st
 
 from vsepp.base.declared import SPLITS
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import VocabularySpec, to_dict
-from vsepp.data.captions import END, PAD, SPECIAL, START, UNKNOWN, Tokens, Vocabulary, tokenize
+from vsepp.base.spec import AS_WRITTEN, CaptionKeys, VocabularySpec, to_dict
+from vsepp.data.captions import (
+    END,
+    PAD,
+    SPECIAL,
+    START,
+    UNKNOWN,
+    Tokens,
+    Vocabulary,
+    read_text,
+    tokenize,
+)
 
 TRICKY = {
     "A man's hat, a dog's 'toy' & two boys' kites.": [
@@ -97,6 +108,38 @@ def test_unknown_words_become_unk_between_start_and_end():
         [START, UNKNOWN, UNKNOWN, UNKNOWN, END],
     ]
     assert lengths.tolist() == [5, 5]
+
+
+def pre_caption(caption, words):
+    """X-VLM's dataset/utils.py, written down from it."""
+    caption = re.sub(r"([,.'!?\"()*#:;~])", "", caption.lower())
+    caption = caption.replace("-", " ").replace("/", " ").replace("<person>", "person")
+    caption = re.sub(r"\s{2,}", " ", caption).rstrip("\n").strip(" ")
+    return " ".join(caption.split(" ")[:words])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'A "dog" (black-and-white)  runs; why?! It\'s #1: yes/no * ~ \n',
+        "<Person>'s  hat.",
+        "a b c d e f g",
+        " - ",
+    ],
+)
+def test_a_cleaned_caption_is_that_of_xvlms_code_and_goes_without_its_end(text, tmp_path):
+    keys = CaptionKeys(clean_captions=True, first_words=5, end_token=False)
+    assert read_text(text, keys) == pre_caption(text, 5)
+    assert read_text(text, AS_WRITTEN) == text
+    spec = VocabularySpec(("train",), 1, clean_captions=True, first_words=5, end_token=False)
+    vocabulary = Vocabulary.from_captions(frame(("train", "a dog"), ("train", text)), spec)
+    words = pre_caption(text, 5).split()
+    assert [vocabulary.words[i] for i in vocabulary.encode(text)] == [
+        SPECIAL[START],
+        *tokenize(" ".join(words)),
+    ]
+    vocabulary.write(tmp_path)
+    assert Vocabulary.read(tmp_path) == vocabulary
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def by_pairs(given):
         for i, image in enumerate(rows.images):
             batch = images.eval(np.array([image]))
             alone = ImageBatch(batch.values[:, : batch.lengths[0]], batch.lengths)
-            vectors, _ = model.image_vectors(alone)
+            vectors, *_ = model.image_vectors(alone)
             for c, caption in enumerate(rows.captions):
                 ids, lengths = map(torch.from_numpy, captions.eval(np.array([caption])))
                 states = model.text(ids, lengths)

@@ -12,6 +12,7 @@ from vsepp.features.crops import crop_boxes, fixed_boxes, gather_crops
 SIDE, SIZE = 48, 40
 CROP = CropSpec(kind="RC", size=SIZE)
 RESIZED = CropSpec(kind="RC", size=SIZE, random="resized_crop", flip=True)
+SCALED = CropSpec(kind="RC", size=SIZE, random="scaled_crop", flip=True)
 IDS = np.arange(100_000, 140_000)
 
 
@@ -75,7 +76,19 @@ def test_draws_epochs_and_neighbouring_captions_are_independent(draw, epoch, ste
     assert abs(chi_square(first[:, 1] * 9 + second[:, 1], 81)) < 4
 
 
-@pytest.mark.parametrize("crop", [CROP, RESIZED])
+def test_scaled_crops_have_one_share_from_six_tenths_of_both_sides_anywhere():
+    sizes = np.tile([1000, 500], (len(IDS), 1))
+    boxes, flips = crop_boxes(IDS, 0, 0, SCALED, sizes)
+    top, left, height, width = boxes.T
+    assert (np.abs(height / 2 - width) <= 0.5).all() and flips.mean() == pytest.approx(0.5, abs=0.01)
+    assert abs(chi_square((height - 600) // 40, 10)) < 4
+    room = sizes - boxes[:, 2:]
+    places = [10 * start // (room[:, side] + 1) for side, start in enumerate((top, left))]
+    assert all(abs(place.mean() - 4.5) < 0.1 for place in places)
+    assert (places[0] * 10 + places[1]).max() == 99
+
+
+@pytest.mark.parametrize("crop", [CROP, RESIZED, SCALED])
 def test_a_captions_crop_depends_on_nothing_else_that_is_asked_for(crop):
     order = np.random.default_rng(1).permutation(len(IDS))
     boxes, flips = crop_boxes(IDS, 3, 7, crop, squares(IDS))

@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from vsepp.base.errors import VseppError
 from vsepp.losses import Batch
-from vsepp.losses.info_nce import Options, loss, needs
+from vsepp.losses.info_nce import Options, State, loss, needs
 
 SHARED = Options(temperature=0.5, share_same_image=True)
 N = 7
@@ -48,6 +48,22 @@ def test_of_some_queries_and_candidates_too(scores):
         for row in (scores[query, chosen], scores[chosen, query]):
             expected = expected + cross_entropy(row / 0.5, same / same.sum())
     torch.testing.assert_close(found, expected)
+
+
+def test_a_temperature_that_is_trained_itself_has_no_limit_and_the_gradient_of_xvlms_formula(scores):
+    options = Options(temperature=0.005, share_same_image=True, learned="temperature")
+    state = State(options, {}).double()
+    assert [name for name, _ in state.named_parameters()] == ["temperature"] and state.scale() > 100
+    rows = torch.tensor([3, 1, 3, 0, 3, 1, 8])
+    found = loss(scores, options, Batch(image_rows=rows, state=state))
+    tau = state.temperature.detach().clone().requires_grad_()
+    same = (rows[:, None] == rows).double()
+    targets, logits = same / same.sum(dim=1, keepdim=True), scores / tau
+    means = [-(torch.log_softmax(one, dim=1) * targets).sum(dim=1).mean() for one in (logits, logits.T)]
+    expected = 2 * N * (means[0] + means[1]) / 2
+    torch.testing.assert_close(found, expected)
+    ours, theirs = torch.autograd.grad(found, state.temperature), torch.autograd.grad(expected, tau)
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_it_needs_the_images_and_excludes_masking(scores):

@@ -157,6 +157,20 @@ def test_a_training_starts_from_the_weights_of_a_published_file(tmp_path, form, 
     assert torch.equal(encoder.linear.weight, drawn), "the linear map is drawn"
 
 
+def test_fewer_layers_are_the_first_ones_of_a_file_and_without_a_map_states_are_berts(tmp_path):
+    source, path = encoder_of(seed=7), tmp_path / "model.safetensors"
+    save_file(as_published(source, "prefixed"), path)
+    options = dataclasses.replace(SMALL, weights="file/model.safetensors", layers=1, linear=False, dim=8)
+    encoder = encoder_of(options)
+    encoder.start(path)
+    for key, value in encoder.bert.state_dict().items():
+        assert torch.equal(source.bert.state_dict()[key], value), key
+    ids, lengths = captions_of([5, 3])
+    assert torch.equal(encoder(ids, lengths), encoder.states(ids, lengths))
+    with pytest.raises(ValueError, match=r"^dim: got 9"):
+        dataclasses.replace(options, dim=9)
+
+
 @pytest.mark.parametrize(
     ("change", "words", "said"),
     [

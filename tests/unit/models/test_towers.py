@@ -60,6 +60,18 @@ def test_padding_counts_for_batch_normalisation_where_it_should_and_never_in_eva
     torch.testing.assert_close(counted(wider, LENGTHS)[:, :4], counted(values, LENGTHS), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("norm_pads", [True, False])
+def test_parts_of_a_batch_are_normalised_apart_and_the_first_one_moves_the_running_statistics(norm_pads):
+    divided, alone = head(norm_parts=2, norm_pads=norm_pads), head(norm_pads=norm_pads)
+    values = regions()
+    found = divided(values, LENGTHS)
+    for rows in (slice(0, 2), slice(2, 3)):
+        torch.testing.assert_close(found[rows], alone(values[rows], LENGTHS[rows]))
+        if rows.start == 0:
+            for name, value in alone.norm.state_dict().items():
+                torch.testing.assert_close(divided.norm.state_dict()[name], value)
+
+
 def test_the_region_head_has_the_size_of_the_released_one():
     made = ImageHead(2048, change(MODEL, joint_dim=1024), Options())
     assert sum(parameter.numel() for parameter in made.parameters()) == 3_673_600

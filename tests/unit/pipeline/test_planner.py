@@ -373,13 +373,20 @@ def test_goal_trains_coco_alone_on_generated_scenes_and_everything_three_times_f
     assert tuned.live_encoder and tuned.encoder.architecture == "torchvision/vit_b_16"
 
 
-def test_goal_takes_the_place_of_x_vlms_loss_alone():
-    mini = plan(papers=["goal"]).models
+@pytest.mark.parametrize("fidelity", ["paper", "code"])
+def test_goal_takes_the_place_of_x_vlms_loss_and_the_matching_loss_becomes_a_mean(fidelity):
+    mini = plan(papers=["goal"], fidelity=fidelity).models
     itc, goal = (mini[f"goal-coco-xvlm{name}"].spec for name in ("", "-cir-sig-ms"))
-    assert itc.loss == Component("info_nce", {"share_same_image": True}) and goal.loss.name == "goal"
-    assert itc.model.matcher and itc.model.matcher.options["k"] == 32
+    trained = {"share_same_image": True, "learned": "temperature"}
+    assert itc.loss == Component("info_nce", trained) and goal.loss.name == "goal"
+    assert goal.loss.options["offset"] == 0.5 and itc.schedule.clip_norm is None
+    assert (itc.vocabulary.splits, itc.image_features) == (("train", "restval"), "computed")
+    assert itc.model.matcher and goal.model.matcher
+    options, others = itc.model.matcher.options, goal.model.matcher.options
+    assert options["k"] == 32 and options["temperature"] is None
+    assert 2 * goal.schedule.batch_size * others["weight"] == 1 and "temperature" not in others  # .07
     same = {"id": goal.id, "system": goal.system, "loss": goal.loss}
-    assert replace(itc, **same) == goal
+    assert replace(itc, **same, model=replace(itc.model, matcher=goal.model.matcher)) == goal
 
 
 @pytest.mark.parametrize("fidelity", ["paper", "code"])

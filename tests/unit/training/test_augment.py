@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import SizeAugmentationSpec
-from vsepp.data.captions import END, MASK, PAD, SPECIAL, SPECIAL_PIECES, START, Tokens, Vocabulary
+from vsepp.base.spec import CaptionKeys, SizeAugmentationSpec
+from vsepp.data.captions import END, MASK, PAD, SPECIAL, SPECIAL_PIECES, START, UNKNOWN, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images
 from vsepp.models.sets import ImageBatch
@@ -133,6 +133,24 @@ def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
     assert min(word for row in rows for word in row) >= len(SPECIAL)
 
 
+def test_by_mask_any_the_ends_are_words_and_any_token_replaces_one():
+    changed = thinned(captions([20] * IMAGES), drop_words=0.2, drop_words_by="mask_any")
+    ids, _ = changed(np.arange(IMAGES), 0)
+    assert (ids[:, 0] == START).mean() == pytest.approx(0.8, abs=0.03)
+    assert (ids[:, 0] == WORDS - 1).mean() == pytest.approx(0.1, abs=0.02)
+    # The start is deleted, and the first word stays as it was.
+    assert (ids[:, 0] == 10).mean() == pytest.approx(0.064, abs=0.02)
+    # Of the four special tokens each replaces a word in .02 / 500 of the places.
+    assert 0 < (ids[:, 1:11] <= UNKNOWN).sum() < 20
+
+
+def test_without_an_end_the_last_word_is_a_word():
+    rows = Tokens.from_lists([[START, 10, 11]] * IMAGES)
+    vocabulary = dataclasses.replace(VOCABULARY, read_as=CaptionKeys(end_token=False))
+    found = words_of(*thinned(rows, vocabulary=vocabulary, drop_words=0.2)(np.arange(IMAGES), 0))
+    assert {tuple(row) for row in found} == {(START, 10), (START, 11), (START, 10, 11)}
+
+
 @given(
     lengths=st.lists(st.integers(2, 9), min_size=1, max_size=20),
     share=st.floats(0.01, 1),
@@ -140,10 +158,10 @@ def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
 )
 def test_a_caption_keeps_a_word_where_it_has_one(lengths, share, epoch):
     chosen = np.arange(len(lengths))
-    for by in ("deletion", "mask"):
+    for by, least in (("deletion", 3), ("mask", 3), ("mask_any", 1)):
         changed = thinned(captions(lengths), drop_words=share, drop_words_by=by)
         _, left = changed(chosen, epoch)
-        assert (left <= lengths).all() and (left >= np.minimum(lengths, 3)).all()
+        assert (left <= lengths).all() and (left >= np.minimum(lengths, least)).all()
 
 
 def test_all_pieces_of_a_word_are_left_out_or_masked_together_and_replaced_by_any_pieces():

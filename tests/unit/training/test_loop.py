@@ -40,9 +40,10 @@ def test_one_seed_gives_one_model_and_other_seeds_give_others(corpus, tmp_path):
     assert not torch.equal(found["a"], found["order"])
 
 
-def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp_path):
+@pytest.mark.parametrize("clip_norm", [0.5, None])
+def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp_path, clip_norm):
     """One epoch written out with torch's plain Adam, no code of the loop."""
-    run = tiny.change(tiny.FROZEN, schedule__epochs=1, schedule__clip_norm=0.5)
+    run = tiny.change(tiny.FROZEN, schedule__epochs=1, schedule__clip_norm=clip_norm)
     data = tiny.data_of(run, corpus)
     out, _ = run_in(tmp_path, run, data)
     torch.manual_seed(run.init_seed)
@@ -62,7 +63,7 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
         norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
         assert norm > 0.5
         for parameter in model.parameters():
-            parameter.grad *= 0.5 / norm
+            parameter.grad *= (clip_norm or norm) / norm
         adam.step()
         total += loss.item()
     for key, value in weights(out).items():

@@ -15,7 +15,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import Component
 from vsepp.models.joint import JointEmbedding
-from vsepp.models.sets import Sets
+from vsepp.models.sets import ImageBatch, Sets
 from vsepp.training.batches import epoch_batches, load_batch
 from vsepp.training.data import load_training_data
 from vsepp.training.distributed import ALONE, ProcessGroup, require_divisible
@@ -62,6 +62,42 @@ def test_shares_of_drawn_candidates_follow_their_scores_and_none_shows_the_query
         assert not counts[~possible].any()
         shares = weights[possible] / weights.sum()
         assert chisquare(counts[possible], times * shares).pvalue > 1e-4
+
+
+def test_candidates_of_other_groups_are_never_drawn_and_shares_are_those_within_a_group():
+    rows, scores = torch.tensor([4, 7, 4, 1, 0, 7, 2]), 2 * random(7, 7)
+    for number in torch.linspace(0, 1 - 2**-53, 9, dtype=torch.float64):
+        uniforms = number.expand(7)
+        found, some = draw_negatives(scores, rows, uniforms, among=3)
+        assert some.tolist() == [True] * 6 + [False]  # the last group has one pair
+        for group in (slice(0, 3), slice(3, 6)):
+            alone, _ = draw_negatives(scores[group, group], rows[group], uniforms[group])
+            assert torch.equal(found[group], alone + group.start)
+
+
+def test_a_matcher_without_a_temperature_draws_with_the_one_that_the_loss_trains():
+    torch.manual_seed(0)
+    model = JointEmbedding(change(RUN.model, matcher__temperature=None), 5, 9).eval()
+    fixed = JointEmbedding(change(RUN.model, matcher__temperature=0.25), 5, 9).eval()
+    fixed.load_state_dict(model.state_dict())
+    sets = [Sets.from_lengths(torch.randn(6, 2, 10), torch.full((6,), 2)) for _ in range(2)]
+    draws = Candidates.from_pairs(np.arange(6), np.arange(6), 0, 0, tiny.CPU)
+    given = *sets, random(6, 6), draws, 6
+    assert torch.equal(matching_loss(model, *given, torch.tensor(4.0)), matching_loss(fixed, *given))
+    with pytest.raises(VseppError, match=r"^matcher\.temperature: got null"):
+        matching_loss(model, *given)
+
+
+def test_before_the_maps_a_matcher_sees_the_features_themselves():
+    torch.manual_seed(0)
+    model = JointEmbedding(
+        change(RUN.model, matcher__before_maps=True, normalise_features=False), 5, 9
+    ).eval()
+    images = ImageBatch(torch.randn(3, 4, 5), torch.tensor([4, 2, 3]))
+    vectors, lengths, seen = model.image_vectors(images)
+    assert torch.equal(seen, images.values) and vectors.shape[2] == model.spec.joint_dim
+    captions = Sets.from_lengths(torch.randn(3, 2, 10), torch.full((3,), 2))
+    assert model.match(Sets.from_lengths(seen, lengths), captions).shape == (3, 2)
 
 
 def test_the_least_likely_candidate_is_drawn_with_the_floor_and_one_image_alone_gives_none():
@@ -148,7 +184,7 @@ def trained(run, data, epochs):
         ):
             batch = load_batch(training, data, drawn, epoch)
             with torch.no_grad():
-                vectors, lengths = model.image_vectors(batch.images)
+                vectors, lengths, _ = model.image_vectors(batch.images)
                 states = model.text(batch.captions, batch.lengths)
                 sets = Sets.from_lengths(vectors, lengths), Sets.from_lengths(states, batch.lengths)
                 equal = torch.zeros(batch.pairs, batch.pairs)

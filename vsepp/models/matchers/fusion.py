@@ -33,15 +33,17 @@ class Options:
     """How many captions of an image, and images of a caption, are re-ranked. Text, code of X-VLM: 256 on COCO, 128 on Flickr30K."""
     weight: PositiveFloat = 1.0
     """Weight of the matching loss beside the loss of the embeddings, each as a mean. Code of X-VLM: 1."""
-    temperature: PositiveFloat = 0.07
-    """Scores are divided by it before negatives are drawn in proportion to their softmax. Code of X-VLM: the temperature of its
-    contrastive loss, which is trained and starts a pre-training at .07."""
+    temperature: PositiveFloat | None = 0.07
+    """Scores are divided by it before negatives are drawn in proportion to their softmax; null: by the temperature that the loss of the
+    embeddings trains. Code of X-VLM: the trained temperature of its contrastive loss, which starts a pre-training at .07."""
+    drawn_from: Count | None = None
+    """Pairs, one after another, among which the negatives of each are drawn; null: the batch. Code of X-VLM: the 20 of a process."""
+    before_maps: bool = False
+    """The layers attend to images' vectors before the image head, as in X-VLM, instead of the head's output."""
 
 
 class Matcher(nn.Module):
     """Layers of BERT with cross-attention to the image's vectors, with the vectors' mean in front.
-
-    Differs from X-VLM, which attends to the image encoder's vectors, before any map into the joint space.
 
     Parameters
     ----------

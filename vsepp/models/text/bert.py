@@ -7,6 +7,7 @@ starts from these weights has seen captions of test images.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -40,8 +41,10 @@ class Options:
     folder `archives`; its vocabulary vocab.txt lies beside it. minilm and a file take pieces of words."""
     dim: Count = 1024
     """Size of a token's state after the linear map."""
+    linear: bool = True
+    """A linear map of each token's last state, as in VSE∞; without it `dim` is `hidden`, as in X-VLM."""
     layers: Count = 12
-    """Layers of self-attention."""
+    """Layers of self-attention; of a file with more of them, the first ones."""
     hidden: Count = 768
     """Size of a token's state before the linear map."""
     heads: Count = 12
@@ -56,9 +59,11 @@ class Options:
     """BERT keeps the weights that it starts from, and its states of all captions are computed once; only the linear map is trained."""
 
     def __post_init__(self) -> None:
-        """Refuse heads that do not divide `hidden`, frozen drawn weights, and sizes that `minilm` does not have."""
+        """Refuse heads that do not divide `hidden`, another `dim` without the linear map, frozen drawn weights, and sizes that `minilm` does not have."""
         if self.hidden % self.heads:
             raise ValueError(f"heads: got {self.heads}; expected a divisor of hidden, {self.hidden}")
+        if not self.linear and self.dim != self.hidden:
+            raise ValueError(f"dim: got {self.dim}; without a linear map it is hidden, {self.hidden}")
         if self.frozen and self.weights == "random":
             raise ValueError("frozen: got true with drawn weights; expected weights minilm or file/<name>")
         minilm = {"layers": 6, "hidden": 384, "heads": 12, "intermediate": 1536, "positions": 512}
@@ -82,7 +87,7 @@ class TextEncoder(nn.Module):
         super().__init__()
         self._options = options
         self.bert = _Bert(vocabulary_size, options)
-        self.linear = nn.Linear(options.hidden, options.dim)
+        self.linear = nn.Linear(options.hidden, options.dim) if options.linear else nn.Identity()
         self.bert.apply(initialise)
         if options.frozen:
             self.bert.requires_grad_(False).eval()
@@ -117,7 +122,8 @@ class TextEncoder(nn.Module):
         if file is None:
             raise VseppError(f"text encoder bert: its weights are the file {name!r}, but no path was given")
         owner = "this BERT; its options and the vocabulary must have the sizes of the file"
-        weights.put(self.bert, _published(weights.read(file, name)), file, owner)
+        published = _published(weights.read(file, name), self._options.layers)
+        weights.put(self.bert, published, file, owner)
 
     def forward(self, captions: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """Encode captions.
@@ -134,7 +140,9 @@ class TextEncoder(nn.Module):
         torch.Tensor
             `(n, longest, dim)`; states after a caption's end have no meaning.
         """
-        return self.linear(captions if captions.is_floating_point() else self.states(captions, lengths))
+        if captions.is_floating_point():
+            return self.linear(captions.to(self.bert.embeddings.LayerNorm.weight.dtype))
+        return self.linear(self.states(captions, lengths))
 
     def states(self, ids: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
         """BERT's last states.
@@ -198,12 +206,14 @@ class _Embeddings(nn.Module):
         return self.dropout(self.LayerNorm(self.word_embeddings(ids) + first_sentence + positions))
 
 
-def _published(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """A published file's weights by our names, without pooler and heads; the oldest files say gamma and beta."""
+def _published(state: dict[str, torch.Tensor], layers: int) -> dict[str, torch.Tensor]:
+    """A published file's weights by our names, of its first layers, without pooler and heads; the oldest files say gamma and beta."""
     published = {}
     for name, value in state.items():
         name = name.removeprefix("bert.")
-        if not name.startswith(("pooler.", "cls.")) and not name.endswith("position_ids"):
+        layer = re.match(r"encoder\.layer\.(\d+)\.", name)
+        beyond = layer is not None and int(layer[1]) >= layers
+        if not (beyond or name.startswith(("pooler.", "cls.")) or name.endswith("position_ids")):
             name = name.replace("LayerNorm.gamma", "LayerNorm.weight")
             published[name.replace("LayerNorm.beta", "LayerNorm.bias")] = value
     return published
