@@ -81,7 +81,7 @@ class ImageEncoder(nn.Module):
             return 1
         size = self.spec.input_size
         with torch.inference_mode():
-            return self(torch.zeros((1, 3, size, size), device=self._offset.device)).shape[1]
+            return self(self._offset.new_zeros((1, 3, size, size))).shape[1]
 
     def normalise(self, crops: torch.Tensor) -> torch.Tensor:
         """Scale crops as the network expects them: `(x/255 - mean) / std` per channel.
@@ -94,11 +94,11 @@ class ImageEncoder(nn.Module):
         Returns
         -------
         torch.Tensor
-            float32 `(n, 3, height, width)` on the crops' device, channels last.
+            `(n, 3, height, width)` in the precision of the weights, on the crops' device, channels last.
         """
         # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
         width = crops.shape[2]
-        lines = crops.flatten(2).to(torch.float32)
+        lines = crops.flatten(2).to(self._offset.dtype)
         offset, scale = (each.to(crops.device).repeat(width) for each in (self._offset, self._scale))
         pixels = lines.sub_(offset).div_(scale).unflatten(2, (width, 3)).permute(0, 3, 1, 2)
         return pixels.contiguous(memory_format=torch.channels_last)

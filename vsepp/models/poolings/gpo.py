@@ -54,9 +54,11 @@ class Pooling(nn.Module):
         self.score = nn.Linear(options.dim, 1, bias=False)
 
     def forward(self, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Sets `(n, k, d)` of `lengths` `(n,)` to `(n, d)`, in fp32 under autocast too."""
+        """Sets `(n, k, d)` of `lengths` `(n,)` to `(n, d)`, in the precision of its weights, under autocast too."""
         with torch.autocast(values.device.type, enabled=False):
-            return weighted(values.float(), lengths, self.weights(lengths, values.shape[1]))
+            return weighted(
+                values.to(self.score.weight.dtype), lengths, self.weights(lengths, values.shape[1])
+            )
 
     def weights(self, lengths: torch.Tensor, longest: int) -> torch.Tensor:
         """θ of sets of `lengths`, `(n, longest)`; 0 beyond a set's length.
@@ -65,7 +67,8 @@ class Pooling(nn.Module):
         """
         distinct, row = (-lengths).unique(return_inverse=True)  # packing wants the longest first
         distinct, device = -distinct, self.score.weight.device
-        codes = upload(position_codes(longest, self.code_dim), device).expand(len(distinct), -1, -1)
+        codes = position_codes(longest, self.code_dim, self.score.weight.dtype)
+        codes = upload(codes, device).expand(len(distinct), -1, -1)
         states, _ = self.gru(pack_padded_sequence(codes, distinct, batch_first=True))
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=longest)
         scores = self.score(states.unflatten(2, (2, -1)).mean(dim=2))
@@ -74,9 +77,9 @@ class Pooling(nn.Module):
         return theta.index_select(0, upload(row, device))
 
 
-def position_codes(positions: int, dim: int) -> torch.Tensor:
-    """Sinusoidal codes of positions from 0: float32 `(positions, dim)`, sine and cosine of each frequency in turn (Eq. 4)."""
-    frequencies = BASE ** (-torch.arange(0, dim, 2) / dim)
+def position_codes(positions: int, dim: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Sinusoidal codes of positions from 0: `(positions, dim)`, sine and cosine of each frequency in turn (Eq. 4)."""
+    frequencies = BASE ** (-torch.arange(0, dim, 2, dtype=dtype) / dim)
     angles = torch.arange(positions)[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)
 
