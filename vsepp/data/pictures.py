@@ -8,7 +8,7 @@ import os
 import struct
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
@@ -48,10 +48,9 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """Orientation as EXIF counts → how the picture is turned and mirrored; 1 is upright."""
-_PIXELS_OF_PNG = (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 _PIXELS_OF_WEBP = (b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
-_DEPTH_OF_PNG = 24
-"""Byte of a PNG file that has the bits of a channel."""
+_DEPTH_OF_PNG, _COLOURS_OF_PNG, _PALETTE = 24, 25, 3
+"""Bytes of a PNG file that have the bits of a channel, and the kind of its colours: of a palette."""
 _BITS, _PHOTOMETRIC = 258, 262
 _PIXELS_OF_TIFF = {
     *(*range(254, 260), _PHOTOMETRIC, 266, 273, _ORIENTATION, *range(277, 280), 284, 292, 293, 317, 320),
@@ -362,19 +361,23 @@ def _without_metadata(data: bytes) -> bytes:
     """A PNG, JPEG, WebP or TIFF file without what is not needed for its pixels; another file as it is."""
     kind = kind_of(data)
     if kind == PNG:
-        return data[:8] + b"".join(_chunks(data, 8, ">", before_type=True, kept=_PIXELS_OF_PNG))
+        chunks = _chunks(data, 8, ">", before_type=True)
+        kept = [(of, chunk) for of, chunk in chunks if of[:1].isupper() or of == b"tRNS"]
+        # A picture of a palette is black without it.
+        lost = data[_COLOURS_OF_PNG] == _PALETTE and b"PLTE" not in dict(kept)
+        return data if lost else data[:8] + b"".join(chunk for _, chunk in kept)
     if kind == WEBP:
-        body = b"WEBP" + b"".join(_chunks(data, 12, "<", before_type=False, kept=_PIXELS_OF_WEBP))
-        return b"RIFF" + struct.pack("<I", len(body)) + body
+        end = 8 + int.from_bytes(data[4:8], "little")
+        chunks = _chunks(data[:end], 12, "<", before_type=False)
+        body = b"WEBP" + b"".join(chunk for of, chunk in chunks if of in _PIXELS_OF_WEBP)
+        return data if end > len(data) else b"RIFF" + struct.pack("<I", len(body)) + body
     if kind == TIFF:
         return _without_tags(data)
     return _without_segments(data) if kind == JPEG else data
 
 
-def _chunks(
-    data: bytes, at: int, order: str, *, before_type: bool, kept: Collection[bytes]
-) -> Iterator[bytes]:
-    """Chunks of a PNG (length, type, data, checksum) or WebP file (type, length, data, padding) that have a type in `kept`."""
+def _chunks(data: bytes, at: int, order: str, *, before_type: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Types and chunks of a PNG (length, type, data, checksum) or WebP file (type, length, data, padding)."""
     while at + 8 <= len(data):
         length, kind = (
             (data[at : at + 4], data[at + 4 : at + 8])
@@ -383,8 +386,7 @@ def _chunks(
         )
         (size,) = struct.unpack(f"{order}I", length)
         end = at + 8 + size + (4 if before_type else size % 2)
-        if kind in kept:
-            yield data[at:end]
+        yield kind, data[at:end]
         at = end
 
 

@@ -430,3 +430,11 @@ def test_a_picture_of_a_rare_kind_is_not_said_to_be_damaged_alone():
     floats = tiff({258: (3, 1, 16), 262: (3, 1, 1), 277: (3, 1, 1), 339: (3, 1, 3)}, bytes(96), "<")
     with pytest.raises(VseppError, match=r"^a\.jpg: is TIFF .*rare kind"):
         rgb(floats)
+
+
+@pytest.mark.parametrize("kind", [b"PLTQ", b"pLTE"])
+def test_a_palette_whose_name_is_damaged_does_not_become_black(kind):
+    data = io.BytesIO()
+    Image.new("RGB", (20, 16), "red").quantize(4).save(data, "PNG")
+    with pytest.raises(VseppError, match=r"a\.png"):
+        read_picture(data.getvalue().replace(b"PLTE", kind), "a.png", upright=True)
