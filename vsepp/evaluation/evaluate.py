@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.files import write_arrays, write_text
-from vsepp.evaluation.metrics import METRICS
-from vsepp.evaluation.paper import CUTS
+from vsepp.evaluation.paper import CUTS, PAPER
 from vsepp.evaluation.ranks import (
     Ranks,
     RetrievalMetrics,
@@ -74,7 +73,7 @@ class Evaluation:
     def ties(self) -> dict[str, dict[str, int]]:
         """Task → `r1`, `r5`, `r10` → number of queries of which the order of tied items decides whether they count, where there are any."""
         counts = {
-            task: {f"r{k}": int(of.tied_at(k).sum()) for k in CUTS if METRICS[f"r{k}"].is_known(of)}
+            task: {f"r{k}": int(of.tied_at(k).sum()) for k in CUTS if PAPER[f"r{k}"].is_known(of)}
             for task, of in self.ranks.items()
         }
         some = {task: {cut: number for cut, number in of.items() if number} for task, of in counts.items()}
