@@ -116,7 +116,7 @@ def test_a_picture_is_asked_about_a_file_of_captions(reproduced, test_split, tmp
         (["--text", "a dog", "--pictures", "nowhere"], "nowhere: no such folder"),
         (["--image", "a.jpg", "--captions", "nowhere.txt"], "nowhere.txt: no such file"),
         (["--image", "b.jpg", "--captions", "captions.txt"], "b.jpg: no such file"),
-        (["--text", "a dog", "--captions", "captions.txt"], "there are no pictures: give a folder"),
+        (["--text", "a dog", "--captions", "captions.txt"], "--pictures FOLDER"),
         (["--image", "a.jpg", "--captions", "empty.txt"], "empty.txt: expected a caption a line, found none"),
         (["--image", "a.jpg", "--captions", "long.txt"], "long.txt, line 2: 1,001 characters"),
         (["--image", "a.jpg", "--captions", "latin.txt"], "latin.txt"),

@@ -67,8 +67,8 @@ class ImageEncoder(nn.Module):
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
         for name, values in (("_offset", spec.mean), ("_scale", spec.std)):
-            of_bytes = torch.tensor(values, dtype=torch.float64) * 255
-            self.register_buffer(name, of_bytes.float(), persistent=False)
+            of_bytes = torch.tensor([255 * value for value in values], dtype=torch.float32)
+            self.register_buffer(name, of_bytes, persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`."""
