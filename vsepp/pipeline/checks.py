@@ -201,6 +201,8 @@ def _run(run: str, keys: RunKeys, parameters: Parameters, where: str) -> _Wrong:
     elif dim != keys.joint_dim and not keys.caption_projection:
         what = f"got {keys.joint_dim} with a text encoder of dim {dim}; make them equal, or set caption_projection"
         yield f"{where}.joint_dim", what
+    if keys.caption_bias and not keys.caption_projection:
+        yield f"{where}.caption_bias", "got true; without caption_projection there is no map that has a bias"
     for key, what in _sets(keys):
         yield f"{where}.{key}", what
     if not parameters.protocols[run]:

@@ -59,6 +59,7 @@ OF_RUNS = {
     "words": ({**COCO, "finetune_from": "coco-vsepp-rc", "vocabulary_threshold": 9}, "words.vocabulary_threshold: got 9, but coco-vsepp-rc, which it starts from, has 4"),
     "fed": ({**COCO, "feeds": {"1.7": "1K"}}, "fed.feeds: row 1.7 is already fed by coco-vsepp-rc"),
     "unknown": ({**COCO, "feeds": {"9.9": "1K"}}, "unknown.feeds: row 9.9 is not in "),
+    "biased": ({**COCO, "caption_projection": False, "joint_dim": 128, "caption_bias": True}, "biased.caption_bias: got true"),
     "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name some to evaluate it under"),
     "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
 }  # fmt: skip

@@ -169,7 +169,7 @@ def test_the_command_of_goals_page_has_the_settings_of_its_authors():
     page = (ROOT / "docs/goal.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"--config (.*label=authors.*)", page)
     pairs = [item.split("=", 1) for item in shlex.split(command)]
-    planned = plan(preset="paper", **{key: yaml.safe_load(value) for key, value in pairs})
+    planned = plan(**{key: yaml.safe_load(value) for key, value in pairs})
     losses = [model.spec.loss for model in planned.models.values() if model.spec.loss.name == "goal"]
     assert len(losses) == 15 * 8 + 15 * 2 + 2
     for loss in [goal.Options(**dict(loss.options)) for loss in losses]:

@@ -381,9 +381,20 @@ def test_goal_takes_the_place_of_x_vlms_loss_and_the_matching_loss_becomes_a_mea
     assert itc.loss == Component("info_nce", trained) and goal.loss.name == "goal"
     assert goal.loss.options["offset"] == 0.5 and itc.schedule.clip_norm is None
     assert (itc.vocabulary.splits, itc.image_features) == (("train", "restval"), "computed")
+    assert (itc.vocabulary.clean_captions, itc.vocabulary.first_words, itc.vocabulary.end_token) == (
+        True,
+        30,
+        False,
+    )
+    assert (itc.model.image_bias, itc.model.caption_bias, itc.model.text.options["linear"]) == (
+        True,
+        True,
+        False,
+    )
     assert itc.model.matcher and goal.model.matcher
     options, others = itc.model.matcher.options, goal.model.matcher.options
     assert options["k"] == 32 and options["temperature"] is None
+    assert (options["drawn_from"], options["before_maps"]) == (20, True)
     assert 2 * goal.schedule.batch_size * others["weight"] == 1 and "temperature" not in others  # .07
     same = {"id": goal.id, "system": goal.system, "loss": goal.loss}
     assert replace(itc, **same, model=replace(itc.model, matcher=goal.model.matcher)) == goal

@@ -32,7 +32,7 @@ class Options:
     k: Count = 256
     """How many captions of an image, and images of a caption, are re-ranked. Text, code of X-VLM: 256 on COCO, 128 on Flickr30K."""
     weight: PositiveFloat = 1.0
-    """Weight of the matching loss beside the loss of the embeddings, each as a mean. Code of X-VLM: 1."""
+    """Weight of the matching loss, 2n times its mean for n pairs, beside the loss of the embeddings. Code of X-VLM: 1, of two means."""
     temperature: PositiveFloat | None = 0.07
     """Scores are divided by it before negatives are drawn in proportion to their softmax; null: by the temperature that the loss of the
     embeddings trains. Code of X-VLM: the trained temperature of its contrastive loss, which starts a pre-training at .07."""
