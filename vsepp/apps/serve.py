@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any
-from urllib.parse import urlsplit
 
 import waitress
 from flask import Flask, Response, render_template, request
@@ -207,8 +206,8 @@ def create_app(indexes: Sequence[Index], hosts: Sequence[str], answers: int = 12
         if request.method == "POST":
             origin = request.headers.get("Origin")
             site = request.headers.get("Sec-Fetch-Site", "none")
-            foreign = origin is not None and urlsplit(origin).netloc.lower() != host
-            if foreign or site not in ("same-origin", "none"):
+            ours = (None, f"http://{host}", f"https://{host}")
+            if (origin and origin.lower()) not in ours or site not in ("same-origin", "none"):
                 raise Forbidden("Pictures are taken from this page alone.")
 
     @app.after_request
@@ -248,6 +247,14 @@ def _address_of(host: str) -> str:
     return "127.0.0.1"
 
 
+def require_address(host: str, port: int) -> None:
+    """Refuse what is no address to listen on, before pictures are embedded."""
+    if not re.fullmatch(r"[A-Za-z0-9.-]+", host):
+        raise VseppError(f"{host!r}: expected a host name or an IPv4 address to listen on")
+    if not 0 <= port < 1 << 16:
+        raise VseppError(f"port {port}: expected a number from 0 to 65535")
+
+
 def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, answers: int = 12) -> None:
     """Serve the page until the process is interrupted; print where it is.
 
@@ -265,10 +272,7 @@ def serve(indexes: Sequence[Index], host: str = "127.0.0.1", port: int = 8000, a
     VseppError
         If the address cannot be listened on.
     """
-    if not re.fullmatch(r"[A-Za-z0-9.-]+", host):
-        raise VseppError(f"{host!r}: expected a host name or an IPv4 address to listen on")
-    if not 0 <= port < 1 << 16:
-        raise VseppError(f"port {port}: expected a number from 0 to 65535")
+    require_address(host, port)
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # waiting requests are no trouble
     try:
         server = waitress.create_server(

@@ -22,7 +22,10 @@ def model_folder(model: str | os.PathLike[str]) -> Path:
     VseppError
         If it is neither.
     """
-    folder, shipped = Path(model), shipped_models()
+    shipped = shipped_models()
+    if not isinstance(model, str | os.PathLike) or not str(model):
+        raise VseppError(f"model: got {model!r}; expected a folder, or one of {', '.join(shipped)}")
+    folder = Path(model)
     if str(model) in shipped and not (folder / MANIFEST).is_file():
         return shipped[str(model)]
     if not folder.is_dir():

@@ -132,6 +132,7 @@ def test_the_names_are_this_machine_and_the_one_that_was_given():
         ({"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, 200),
         ({"Origin": "http://localhost:8001"}, 403),
         ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://[::1"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.scores import DOT, BestLists, EmbeddingScores, ScoreMatrix
 from vsepp.evaluation.test_set import TestSet
@@ -79,6 +80,15 @@ def test_a_corpus_may_hold_copies_of_most_pictures(tmp_path):
     with pytest.raises(VseppError, match="image_embeddings"):
         TestSet.read(tmp_path / "embeddings.npz")
     assert TestSet.read(tmp_path / "embeddings.npz", of_corpus=True).scores.shape == (2 * N, 2 * N)
+
+
+def test_a_manifest_of_other_files_makes_nobodys_embeddings_a_runs(tmp_path):
+    ranked(IMAGES, own=OWN).save(tmp_path / "good.npz")
+    arrays = {"image_embeddings": FIVE, "caption_embeddings": CAPTIONS}
+    np.savez(tmp_path / "five.npz", **arrays, caption_to_image=np.arange(5 * N))
+    assert main(["evaluate", str(tmp_path / "good.npz"), "--output", str(tmp_path / "out")]) == 0
+    (tmp_path / "five.npz").rename(tmp_path / "out" / "five.npz")
+    assert main(["evaluate", str(tmp_path / "out" / "five.npz")]) == 1
 
 
 def test_distances_in_the_place_of_scores_are_refused():

@@ -172,6 +172,7 @@ def serve(given: argparse.Namespace) -> None:
     if len(given.models) > 2:
         raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
     _require_there(given, *given.models)
-    from vsepp.apps.serve import serve
+    from vsepp.apps.serve import require_address, serve
 
+    require_address(given.host, given.port)
     serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)

@@ -103,16 +103,18 @@ def evaluate(given: argparse.Namespace) -> None:
 
 def _score(given: argparse.Namespace) -> None:
     """Score what is given."""
-    from vsepp.base.manifest import MANIFEST, require_intact
+    from vsepp.base.manifest import MANIFEST, read_manifest, require_intact
     from vsepp.evaluation.evaluate import evaluate
     from vsepp.evaluation.test_set import TestSet
     from vsepp.evaluation.truth import own_captions
 
     if given.output is not None:
         output_folder(given.output)
-    if ours := (given.given.parent / MANIFEST).is_file():
-        require_intact(given.given.parent)
-    tested = TestSet.read(given.given, of_corpus=ours)
+    folder, of_corpus = given.given.parent, False
+    if (folder / MANIFEST).is_file() and given.given.name in read_manifest(folder)["outputs"]:
+        require_intact(folder)
+        of_corpus = True
+    tested = TestSet.read(given.given, of_corpus=of_corpus)
     truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
     truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
     evaluations = evaluate(tested, truths)
