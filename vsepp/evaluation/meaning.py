@@ -15,6 +15,9 @@ _MOST_TIMES = 20
 """Times that one image may be listed in no order, as often as it has captions; more equal rows are a model that tells few apart."""
 _EQUAL, _OF_SPREAD = 1e-3, 1e-2
 """Two rows are one image if they differ by less than this part of their length, and of the distance between any two rows."""
+_OF_PATTERN, _PATTERN = 0.03, 0.95
+"""Or if they stand where repeated images stand, and more than this share of such rows differ by less than this part of the distance
+between any two rows: as far apart as half precision leaves one image."""
 _REVERSED, _CHANCE = 0.9, 0.5
 """Share of wrong items above an item's own, and of lists that rise, from which on scores are taken for distances; and at chance."""
 _SURE, _FAR = 2.5, 0.7
@@ -44,63 +47,72 @@ def check_meaning(scores: Scores, caption_to_image: np.ndarray) -> None:
         scores of a matrix, or lists rise from the first place to the last.
     """
     if isinstance(scores, EmbeddingScores):
-        _refuse_repeated("image_embeddings", scores.images)
+        _refuse_repeated("image_embeddings", scores.images, caption_to_image)
     elif isinstance(scores, ScoreMatrix):
-        _refuse_repeated("scores", scores.scores)
+        _refuse_repeated("scores", scores.scores, caption_to_image)
         _refuse_distances(scores.scores, caption_to_image)
     elif isinstance(scores, BestLists):
-        _refuse_repeated("i2t_items, i2t_scores", np.hstack(scores.lists["i2t"]))
+        _refuse_repeated("i2t_items, i2t_scores", np.hstack(scores.lists["i2t"]), caption_to_image)
         for direction, (items, values) in scores.lists.items():
             _refuse_rising(direction, items, values)
             _refuse_low_own(direction, items, values, caption_to_image)
 
 
-def _refuse_repeated(name: str, rows: np.ndarray) -> None:
+def _refuse_repeated(name: str, rows: np.ndarray, caption_to_image: np.ndarray) -> None:
     count = len(rows)
     if count < _FEWEST_ROWS:
         return
     generator = np.random.default_rng(0)
     rows = _finite(rows[:, np.sort(generator.permutation(rows.shape[1])[:_COLUMNS])])
     chosen = generator.permutation(count)[:_LOOKED_AT]
-    lengths = np.linalg.norm(rows[chosen], axis=1)
     apart = np.median(_distances(rows, chosen, (chosen + 1 + count // 2) % count))
     if not apart > 0:  # one embedding for most images: such a model ranks like chance, and the numbers say so
         return
 
-    def share(partners: np.ndarray, some: int = _LOOKED_AT) -> float:
-        """Of the first chosen rows, which are equal to their partners, where these are other rows."""
-        rows_here, partners = chosen[:some], partners[:some]
-        others = rows_here != partners
-        near = _distances(rows, rows_here, partners) <= np.minimum(
-            _EQUAL * lengths[:some], _OF_SPREAD * apart
-        )
-        return float(near[others].mean()) if others.any() else 0.0
-
-    def are_equal(partners: np.ndarray) -> bool:
-        return share(partners, _FEWEST_ROWS) > 0.5 and share(partners) > 0.95
+    def are_equal(partners: np.ndarray, others: np.ndarray) -> bool:
+        """Whether chosen rows equal their partners, measured by the distance to rows of the next image; a few are tried first."""
+        for some, least in ((slice(_FEWEST_ROWS), 0.5), (slice(None), _PATTERN)):
+            beside = np.median(_distances(rows, chosen[some], others[some]))
+            near = _distances(rows, chosen[some], partners[some]) <= _OF_PATTERN * min(apart, beside)
+            if near.mean() <= least:
+                return False
+        return True
 
     # The most times first: what is there ten times is there twice five times.
+    each_once = np.array_equal(caption_to_image, np.arange(count))
+    given = "scores" if name == "scores" else "images"
     for times in (number for number in range(count // 2, 1, -1) if count % number == 0):
         images = count // times
-        if are_equal(chosen - chosen % times):
-            cure = f"images[::{times}] and caption_to_image = repeat(arange({images}), {times})"
-        elif are_equal(chosen % images):
-            cure = f"images[:{images}] and caption_to_image = tile(arange({images}), {times})"
+        if are_equal(chosen - chosen % times + (chosen + times // 2) % times, (chosen + times) % count):
+            cure = f"{given}[::{times}]"
+            owner = f"repeat(arange({images}), {times})" if each_once else f"caption_to_image // {times}"
+        elif are_equal((chosen + images) % count, (chosen + 1) % count):
+            cure = f"{given}[:{images}]"
+            owner = f"tile(arange({images}), {times})" if each_once else f"caption_to_image % {images}"
         else:
             continue
         if images < _FEWEST:
             return
-        raise VseppError(f"{name}: {count:,} rows are {images:,} images, {times} times each: give {cure}")
-    # In any order: rows that are equal lie beside each other along any direction.
-    direction = generator.standard_normal((rows.shape[1],), np.float32)
-    order = np.argsort(rows @ direction, kind="stable")
-    place = np.empty(count, np.int64)
-    place[order] = np.arange(count)
-    if 0.5 < share(order[np.maximum(place[chosen] - 1, 0)]) <= 1 - 1 / (_MOST_TIMES + 2):
         raise VseppError(
-            f"{name}: more than half of the {count:,} rows are the same image as another row: give each image once, and "
-            "caption_to_image with the row of each caption's image"
+            f"{name}: {count:,} rows are {images:,} images, {times} times each: give {cure} and caption_to_image = {owner}"
         )
+    # Any number of times: equal rows stand beside each other, or lie so along any direction.
+    direction = generator.standard_normal((rows.shape[1],), np.float32)
+    narrow = np.minimum(_EQUAL * np.linalg.norm(rows[chosen], axis=1), _OF_SPREAD * apart)
+    for order, limit, least in (
+        (np.arange(count), _OF_PATTERN * apart, _PATTERN),
+        (np.argsort(rows @ direction, kind="stable"), narrow, 0.5),
+    ):
+        place = np.empty(count, np.int64)
+        place[order] = np.arange(count)
+        before, after = (
+            _distances(rows, chosen, order[(place[chosen] + step) % count]) <= limit for step in (-1, 1)
+        )
+        if (before | after).mean() > least and before.mean() <= 1 - 1 / (_MOST_TIMES + 2):
+            raise VseppError(
+                f"{name}: more than half of the {count:,} rows are the same image as another row: give each image once, and "
+                "caption_to_image with the row of each caption's image"
+            )
 
 
 def _distances(rows: np.ndarray, some: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -29,15 +29,24 @@ def lists(scores, k=10, *, shuffled=False):
     return BestLists(best(scores), best(scores.T))
 
 
+def noisy(rows, part):
+    return rows * (1 + part * DRAWN.standard_normal(rows.shape).astype(np.float32))
+
+
 FIVE = IMAGES[OWN]
 REPEATED = {
     "equal": (FIVE, "images[::5]"),
     "half": (FIVE.astype(np.float16), "images[::5]"),
-    "rounded": (FIVE * (1 + 1e-7 * DRAWN.standard_normal(FIVE.shape).astype(np.float32)), "images[::5]"),
-    "rounded as bfloat16": (
-        FIVE * (1 + 1e-4 * DRAWN.standard_normal(FIVE.shape).astype(np.float32)),
-        "images[::5]",
+    "rounded": (noisy(FIVE, 1e-7), "images[::5]"),
+    "rounded as bfloat16": (noisy(FIVE, 1e-4), "images[::5]"),
+    "noise of half precision": (noisy(FIVE, 4e-3), "images[::5]"),
+    "tiled with noise": (noisy(np.tile(IMAGES, (5, 1)), 4e-3), "images[:60]"),
+    "not all of the last with noise": (noisy(FIVE[:-2], 2e-3), "each image once"),
+    "as often as captions with noise": (
+        noisy(np.repeat(IMAGES, 3 + OWN[:N] % 3, 0), 2e-3),
+        "each image once",
     ),
+    "two in three twice": (np.concatenate([IMAGES, IMAGES[:40]]), "each image once"),
     "twice": (np.repeat(IMAGES, 2, 0), "images[::2]"),
     "tiled": (np.tile(IMAGES, (5, 1)), "images[:60]"),
     "more often than most data have captions": (np.repeat(IMAGES[:12], 24, 0), "images[::24]"),
@@ -67,8 +76,9 @@ def test_images_that_are_listed_several_times_are_refused_with_the_cure(case):
         np.ones((N, 16), np.float32) * (1 + 1e-6 * DRAWN.standard_normal((N, 16)).astype(np.float32)),
         np.concatenate([IMAGES, IMAGES[:5]]),
         np.repeat(IMAGES[:2], 30, 0),
+        np.stack([np.cos(np.arange(N) / N), np.sin(np.arange(N) / N)], 1).repeat(8, 1),
     ],
-    ids=["collapsed", "collapsed up to rounding", "a few doubles", "two embeddings for all"],
+    ids=["collapsed", "collapsed up to rounding", "a few doubles", "two embeddings for all", "a path"],
 )
 def test_collapsed_models_and_a_few_doubles_are_ranked(images):
     assert ranked(images).scores.shape[0] == len(images)
@@ -136,3 +146,31 @@ def test_distances_of_one_direction_in_no_order_are_refused(direction):
 )
 def test_what_is_odd_and_no_distance_is_ranked(scores):
     assert TestSet(scores, OWN).scores is scores
+
+
+@pytest.mark.parametrize(
+    ("images", "given", "cure"),
+    [
+        (np.repeat(IMAGES, 2, 0), np.repeat(np.arange(2 * N), 5), lambda images, own: (images[::2], own // 2)),
+        (np.tile(IMAGES, (2, 1)), np.arange(4 * N) // 2, lambda images, own: (images[:N], own % N)),
+        (np.repeat(IMAGES, 2, 0), np.arange(2 * N), lambda images, own: (images[::2], np.repeat(np.arange(N), 2))),
+        (np.tile(IMAGES, (2, 1)), np.arange(2 * N), lambda images, own: (images[:N], np.tile(np.arange(N), 2))),
+    ],
+)  # fmt: skip
+def test_the_cure_is_right_for_any_number_of_captions(images, given, cure):
+    captions = images[given]
+    with pytest.raises(VseppError, match="image_embeddings") as caught:
+        TestSet(EmbeddingScores(images, captions, DOT), given)
+    said = str(caught.value)
+    once, own = cure(images, given)
+    names = {
+        "images": images,
+        "caption_to_image": given,
+        "repeat": np.repeat,
+        "tile": np.tile,
+        "arange": np.arange,
+    }
+    told = said.rpartition("give ")[2].split(" and caption_to_image = ")
+    np.testing.assert_array_equal(eval(told[0], names), once)
+    np.testing.assert_array_equal(eval(told[1], names), own)
+    assert TestSet(EmbeddingScores(once, captions, DOT), own).scores.shape == (N, len(given))
