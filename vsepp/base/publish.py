@@ -11,11 +11,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from vsepp.base.components import checked
 from vsepp.base.errors import VseppError
-from vsepp.base.files import partial_path, read_json, remove, value_digest
+from vsepp.base.files import partial_path, read_json, reading, remove, value_digest
 from vsepp.base.locks import file_lock
 from vsepp.base.manifest import MANIFEST, artefact_digest, differing, manifest_if_intact
-from vsepp.base.spec import RunSpec, from_dict
+from vsepp.base.spec import COMPONENTS, RunSpec, from_dict
 
 log = logging.getLogger("vsepp")
 CONFIG = "config.json"
@@ -139,12 +140,17 @@ def spec_of(folder: Path) -> RunSpec:
     Raises
     ------
     VseppError
-        If it is not the folder of a run.
+        If it is not the folder of a run, or a component of its model refuses its options.
     """
     if not (folder / CONFIG).is_file():
         raise VseppError(f"{folder}: no {CONFIG}; expected the folder of a trained run")
     values = read_json(folder / CONFIG, "the spec of a run; train it again")
-    return from_dict(RunSpec, values, f"{folder / CONFIG}: ")
+    run = from_dict(RunSpec, values, f"{folder / CONFIG}: ")
+    with reading(folder / CONFIG, "the spec of a run; train it again"):
+        for key, kind in COMPONENTS.items():
+            if component := getattr(run.model, key, None):
+                checked(kind, component)
+    return run
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:

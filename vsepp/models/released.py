@@ -23,7 +23,7 @@ import torch
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, read_json, reading, require_file, shortly, whole_file, write_text
+from vsepp.base.files import bytes_of, read_json, reading, shortly, whole_file, write_text
 from vsepp.base.publish import CONFIG
 from vsepp.base.spec import RunSpec, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
@@ -39,8 +39,10 @@ EXPECTED = (
     "a file of the released code as its authors published it, unpacked. Nothing in it was executed: fetch it again and compare "
     "its SHA-256"
 )
+_OF_JSON = "an object of `word2idx`, word → index, and `idx2word`, index → word, as SCAN and VSE∞ publish theirs: give the file of the model"
 # vocab.py writes them as the main program, so in its pickles the class belongs to __main__.
 _VOCABULARY = (("vocab", "Vocabulary"), ("__main__", "Vocabulary"))
+_KEYS = ("word2idx", "idx2word")
 _MEASURES = {"dot": "cosine", "order": "order"}
 _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
 
@@ -205,10 +207,13 @@ def read_words(path: Path) -> tuple[str, ...]:
                 raise VseppError(f"it names {module}.{name}, which such a file may not hold")
             return vocabulary
 
-    require_file(path, EXPECTED)
-    with reading(path, EXPECTED, kinds=("a pickle", "JSON", "text")):
-        if bytes_of(path, EXPECTED).removeprefix(BOM_UTF8).lstrip()[:1] == b"{":  # as SCAN and VSE∞ have it
-            values = read_json(path, EXPECTED)
+    is_json = bytes_of(path, EXPECTED).removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+    expected = _OF_JSON if is_json else EXPECTED
+    with reading(path, expected, kinds=("a pickle", "JSON", "text")):
+        if is_json:
+            values = read_json(path, expected)
+            if not (isinstance(values, dict) and all(isinstance(values.get(key), dict) for key in _KEYS)):
+                raise VseppError(f"holds {shortly(values)}; expected {expected}")
             values["idx2word"] = {int(row): word for row, word in values["idx2word"].items()}
         else:
             with path.open("rb") as stream:

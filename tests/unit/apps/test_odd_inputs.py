@@ -86,6 +86,10 @@ NO_RUN = {
         config(SPEC.replace('"trainset":"1C"', '"trainset":"2C"').encode()),
         "RunSpec.trainset: got '2C'; input should be '1C', '10C', 'RC' or 'regions'",
     ),
+    "an option that a component does not have": (
+        config(SPEC.replace('"text":{', '"text":{"layer":2,').encode()),
+        "config.json: option layer of text encoder",
+    ),
     "no manifest": (config(SPEC.encode()), "no manifest.json; expected the folder of a trained run"),
 }
 

@@ -280,6 +280,7 @@ def test_a_vocabulary_of_json_is_read(tmp_path, before):
         {"idx2word": None},
         {"word2idx": []},
         {"word2idx": {"a": 0}},
+        {"idx2word": {}},
     ],
 )
 def test_a_vocabulary_of_json_of_other_types_is_refused(tmp_path, change):
@@ -287,3 +288,13 @@ def test_a_vocabulary_of_json_of_other_types_is_refused(tmp_path, change):
     (tmp_path / "vocab.json").write_text(json.dumps(values))
     with pytest.raises(VseppError, match=r"vocab\.json: "):
         read_words(tmp_path / "vocab.json")
+
+
+@pytest.mark.parametrize("values", [["<pad>", "<start>"], {"<pad>": 0, "<start>": 1}])
+def test_a_vocabulary_of_json_in_another_form_is_named_by_what_it_holds(tmp_path, values):
+    (tmp_path / "vocab.json").write_text(json.dumps(values))
+    with pytest.raises(
+        VseppError, match=r"vocab\.json: holds .*<pad>.*expected .*word2idx.*idx2word"
+    ) as caught:
+        read_words(tmp_path / "vocab.json")
+    assert "damaged" not in str(caught.value) and "executed" not in str(caught.value)
