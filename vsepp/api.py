@@ -24,7 +24,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, is_there, read_json, reading, value_digest
+from vsepp.base.files import file_digest, is_there, path_of, read_json, reading, shortly, value_digest
 from vsepp.base.machine import present_device
 from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
@@ -44,7 +44,7 @@ from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.evaluate import evaluate as evaluate_test_set
 from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
+from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, checked_count, own_captions
 from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
@@ -279,7 +279,7 @@ def load(
         If the folder holds no trained run, was changed or damaged, or was exported by a newer version, or if its encoder
         is not found.
     """
-    folder = model_folder(folder)
+    folder = model_folder(path_of(folder, "folder"))
     description = layout_of(folder)
     require_files(folder)
     run = spec_of(folder)
@@ -290,7 +290,7 @@ def load(
             folder / VOCABULARY_FILE, vocabulary.tokenizer, here,
         )  # fmt: skip
     on = present_device(str(device))
-    place = encoder_of(run, folder, None if encoder is None else Path(encoder))
+    place = encoder_of(run, folder, None if encoder is None else path_of(encoder, "encoder"))
     network = None
     with _Undrawn():
         if place is not None:
@@ -335,12 +335,11 @@ def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.
     Raises
     ------
     VseppError
-        If the shape is wrong, scores are NaN, there are no scores, or k is below 1.
+        If the shape is wrong, scores are NaN, there are no scores, or k is no whole number of at least 1.
     """
-    if k is not None and k < 1:
-        raise VseppError(f"k: got {k}; expected at least 1")
+    k = sys.maxsize if k is None else checked_count(k, "k")
     blocks = scores if isinstance(scores, Iterator) else iter([scores])
-    ranked = best_of_blocks(map(_checked_scores, blocks), sys.maxsize if k is None else k)[1]
+    ranked = best_of_blocks(map(_checked_scores, blocks), k)[1]
     if ranked.ndim != 2:
         raise VseppError("scores: expected at least one matrix, got an iterator of none")
     return ranked
@@ -389,6 +388,8 @@ def evaluate(
     """
     _require_sides(images, captions)
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
+    if not isinstance(chosen, Component):
+        raise VseppError(f"similarity: expected a name, or a model's `similarity`, got {shortly(similarity)}")
     given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
     a, b, owner = (_array(value, name) for name, value in given)
     tested = TestSet(EmbeddingScores(a, b, chosen), owner)
@@ -490,9 +491,14 @@ def _array(value: Any, name: str) -> np.ndarray:
     Raises
     ------
     VseppError
-        With type and shape of what holds no real numbers: `None`, text, a meta tensor, rows of different lengths.
+        With type and shape of what holds no real numbers: `None`, text, a meta, quantised or nested tensor, rows of different lengths.
     """
     if isinstance(value, torch.Tensor):
+        if value.is_nested or value.is_quantized:
+            kind = "nested" if value.is_nested else "quantised"
+            raise VseppError(
+                f"{name}: expected a plain tensor, got a {kind} one: give its padded or dequantised values"
+            )
         if value.is_meta:
             raise VseppError(
                 f"{name}: expected values, got a meta tensor {tuple(value.shape)}, which has none"
@@ -515,8 +521,10 @@ def _array(value: Any, name: str) -> np.ndarray:
 def _listed(items: Iterable[Any], what: str, such_as: str) -> list[Any]:
     """Items as a list, with at least one item. An array is one picture, unless it holds text, or pictures one below the other."""
     expected = f"{what}: expected a list, such as {such_as}"
-    if isinstance(items, np.ndarray | torch.Tensor):
-        text = isinstance(items, np.ndarray) and items.dtype.kind in "OU"
+    if isinstance(items, torch.Tensor):
+        items = _array(items, what)
+    if isinstance(items, np.ndarray):
+        text = items.dtype.kind in "OU"
         if items.ndim < (1 if text else 4):
             raise VseppError(f"{expected}, got one array {tuple(items.shape)}")
     if isinstance(items, str | bytes | os.PathLike | Image.Image) or not isinstance(items, Iterable):

@@ -24,6 +24,12 @@ REFUSED = {
     "objects": (np.array(EYE.tolist(), object), r"\(4, 4\) of object"),
     "complex": (EYE + 0j, r"\(4, 4\) of complex64"),
     "text": ("abc", "str"),
+    "quantised": (torch.quantize_per_tensor(EYE, 0.1, 0, torch.qint8), "quantised"),
+    "nested": (torch.nested.nested_tensor([EYE[0], EYE[0, :3]]), "nested"),
+    "nested and jagged": (
+        torch.nested.nested_tensor([EYE[0], EYE[0, :3]], layout=torch.jagged),
+        "nested",
+    ),
     "structured": (np.zeros(4, [("a", "f4")]), r"\(4,\)"),
 }
 
@@ -88,6 +94,7 @@ CHANNELS_FIRST = np.ascontiguousarray(PIXELS.transpose(2, 0, 1))
         (5, "images: .*int"),
         ([], "images: "),
         (np.array(3), r"images: .*\(\)"),
+        (REFUSED["nested"][0], "images: .*nested"),
     ],
 )
 def test_what_is_no_list_of_pictures_is_refused_with_its_shape(images, said, model):
@@ -115,3 +122,22 @@ def test_what_is_no_list_of_sentences_is_refused(captions, model):
     with pytest.raises(VseppError, match=r"^caption"):
         model.embed_captions(captions)
     assert model.embed_captions(np.array(["a dog"])).shape == (1, model.dim)
+
+
+@pytest.mark.parametrize("value", [1.5, "a", True, 0, np.nan])
+def test_what_counts_nothing_is_refused_by_its_name(value):
+    with pytest.raises(VseppError, match=r"^k: .*whole number"):
+        vsepp.rank(EYE, value)
+    with pytest.raises(VseppError, match=r"^fold size: .*whole number"):
+        vsepp.evaluate(EYE, EYE, range(4), "1K", fold_size=value)
+    assert vsepp.rank(EYE, np.int64(2)).shape == (4, 2)
+
+
+@pytest.mark.parametrize("value", [None, 5, b"flickr8k"])
+def test_what_is_no_path_is_refused_by_its_name(value, model):
+    with pytest.raises(VseppError, match=r"^folder: .*path"):
+        vsepp.load(value)
+    with pytest.raises(VseppError, match=r"^encoder: .*path"):
+        vsepp.load("flickr8k", encoder=value or 5)
+    with pytest.raises(VseppError, match=r"^similarity: "):
+        vsepp.evaluate(EYE, EYE, range(4), similarity=value)

@@ -61,6 +61,14 @@ def shown(name: str) -> str:
     return "".join(letters)
 
 
+def path_of(value: object, name: str) -> Path:
+    """An argument as a path; a `VseppError` with its name if it is none."""
+    try:
+        return Path(value)  # type: ignore[arg-type]  # what is no path is refused
+    except TypeError as error:
+        raise VseppError(f"{name}: expected a path, got {shortly(value)}") from error
+
+
 def is_there(path: Path) -> bool:
     """Whether a path leads to something; a path that no file can have does not."""
     try:

@@ -16,17 +16,18 @@ Other truths know more: in Crisscrossed Captions and ECCV Caption a query has ma
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vsepp.base.declared import FOLDS, PROTOCOLS
 from vsepp.base.errors import VseppError
-from vsepp.base.files import value_digest
+from vsepp.base.files import shortly, value_digest
 
 DEFAULT_FOLD_SIZE = 1000
 
@@ -213,10 +214,13 @@ class Truth:
 
 
 def _numbers(ids: np.ndarray | None, known: Sequence[str | int] | np.ndarray) -> np.ndarray | None:
-    """Ids in text as the whole numbers that a truth has: `42`, `000000000042`, `COCO_val2014_000000000042.jpg`."""
+    """Ids in text as the whole numbers that a truth has: `42`, ` 42`, `42.0`, `000000000042`, `COCO_val2014_000000000042.jpg`."""
     if ids is None or ids.dtype.kind != "U" or np.asarray(known).dtype.kind not in "iu":
         return ids
-    found = [re.fullmatch(r"(?:.*[/_])?([0-9]{1,18})(?:\.[A-Za-z]+)?", text) for text in ids.tolist()]
+    found = [
+        re.fullmatch(r"(?:.*[/_])?([0-9]{1,18})(?:\.(?:0+|[A-Za-z]+))?", text.strip())
+        for text in ids.tolist()
+    ]
     if not all(found):
         return ids
     numbers = np.array([int(each[1]) for each in found if each], np.int64)
@@ -349,8 +353,7 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
         raise VseppError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
     if protocol == "5K":
         return (slice(0, n_images),)
-    if fold_size < 1:
-        raise VseppError(f"fold size: expected at least 1 image, got {fold_size}")
+    fold_size = checked_count(fold_size, "fold size")
     folds = FOLDS[protocol]
     if n_images < folds * fold_size:
         raise VseppError(
@@ -360,24 +363,35 @@ def protocol_folds(protocol: str, n_images: int, fold_size: int = DEFAULT_FOLD_S
     return tuple(slice(start, start + fold_size) for start in range(0, folds * fold_size, fold_size))
 
 
+def checked_count(value: Any, name: str) -> int:
+    """An argument that counts something: a whole number of at least 1."""
+    try:
+        count = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1:
+        raise VseppError(f"{name}: expected a whole number, at least 1, got {shortly(value)}")
+    return count
+
+
 def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | None:
     """Ids of `count` images or captions, int64 or text, each once; `None` stays `None`. `what` names them in errors."""
     if ids is None:
         return None
     ids = np.asarray(ids)
-    if ids.dtype.kind == "f" and (np.abs(ids) < 2**53).all() and (ids == np.trunc(ids)).all():
-        ids = ids.astype(np.int64)
-    if ids.shape != (count,) or ids.dtype.kind not in "iuU":
+    if ids.shape != (count,) or ids.dtype.kind not in "iufU":
         raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
     if ids.dtype.kind == "U":
         wrong = np.array([not text.isprintable() or not text.strip() for text in ids.tolist()])
         expected = "a text that is not empty, without control characters"
+    elif ids.dtype.kind == "f":
+        wrong, expected = ~((np.abs(ids) < 2**53) & (ids == np.trunc(ids))), "a whole number below 2^53"
     else:
         wrong, expected = ids > np.iinfo(np.int64).max, "a whole number below 2^63"
-        ids = ids if np.any(wrong) else ids.astype(np.int64)
     if np.any(wrong):
         row = int(np.argmax(wrong))
         raise VseppError(f"{what}: row {row} is {ids[row : row + 1].tolist()[0]!r}; expected {expected}")
+    ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
     known, first, times = np.unique(ids, return_index=True, return_counts=True)
     if len(known) < count:
         row = first[times > 1].min()

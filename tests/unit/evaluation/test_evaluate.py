@@ -65,7 +65,7 @@ def test_folds_of_full_size_by_default():
         ("1K", 999, 1000, "1K needs 1 × 1000 = 1000 test images, got 999"),
         ("5x1K", 49, 10, "5x1K needs 5 × 10 = 50 test images, got 49"),
         ("2K", 5000, 1000, "expected one of 1K, 5x1K, 5K, got '2K'"),
-        ("1K", 5000, 0, "fold size: expected at least 1 image, got 0"),
+        ("1K", 5000, 0, "fold size: .*at least 1, got 0"),
     ],
 )
 def test_impossible_protocols_are_refused(protocol, n_images, fold_size, message):

@@ -218,6 +218,7 @@ COCO = {
     "floats": (IMAGES.astype(float), CAPTIONS.astype(np.float32)),
     "text": (IMAGES.astype(str), CAPTIONS.astype(str)),
     "padded": ([f"{id:012}" for id in IMAGES], [f"{id:06}" for id in CAPTIONS]),
+    "text of floats": ([f"{id}.0" for id in IMAGES], [f" {id}" for id in CAPTIONS]),
     "names of files": ([f"COCO_val2014_{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.uint64)),
     "paths": ([f"val2017/{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.int16)),
 }
@@ -235,9 +236,9 @@ def test_ids_of_coco_are_taken_in_the_forms_that_people_keep_them_in(form):
 @pytest.mark.parametrize(
     ("ids", "said"),
     [
-        ([30.5, 10, 20], "3 whole numbers or texts, got float64"),
-        ([np.nan, 10, 20], "3 whole numbers or texts, got float64"),
-        ([2.0**60, 10, 20], "3 whole numbers or texts, got float64"),
+        ([30, 10.5, 20], r"row 1 is 10\.5.*whole number"),
+        ([30, 10, np.nan], "row 2 is nan.*whole number"),
+        ([2.0**60, 10, 20], r"row 0 is 1\.15.*below 2\^53"),
         (np.array([2**63, 10, 20], np.uint64), "row 0 is 9223372036854775808.*below 2"),
         (["30", "", "20"], "row 1 is ''"),
         (["30", " ", "20"], "row 1 is ' '"),
