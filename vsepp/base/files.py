@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import reprlib
 import shutil
 import stat
@@ -44,8 +45,11 @@ def shortly(value: object) -> str:
     """A value for a message, however long, deep or unprintable it is."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
+    if value is None:
+        return "null"
     try:
-        return _short.repr(value)
+        # A byte that is no UTF-8, as in `shown`.
+        return re.sub(r"(?<!\\)\\udc(?=[89a-f])", r"\\x", _short.repr(value))
     except ValueError:  # a long number inside
         return f"a {type(value).__name__}"
 

@@ -9,15 +9,17 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import Field
 from typing_extensions import TypedDict  # pydantic takes none of Python 3.11's own
 
 from vsepp.base.errors import VseppError, first_of
 from vsepp.base.files import LARGEST_TEXT, json_of, require_file, shortly, utf8
 from vsepp.base.signatures import kind_of
-from vsepp.data.raw import Container, RawFile, read_raw
+from vsepp.data.raw import Container, RawFile, composed, read_raw
 
 NAMES = {
     "image": ("image", "image_name", "file_name", "filepath", "filename", "image_path", "image_id"),
@@ -38,6 +40,8 @@ class Row(NamedTuple):
     image: str
     caption: Any
     split: str | None
+    where: str
+    """What messages call it: `captions.csv: row 3`."""
 
 
 @dataclass
@@ -63,8 +67,8 @@ def columns_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for item in filter(None, text.split(",")):
         held, equals, name = item.partition("=")
-        if not equals or not name.strip() or held.strip() not in NAMES:
-            raise VseppError(f"columns: got {shortly(item)}; expected image=NAME,caption=NAME")
+        if not equals or not name.strip() or held.strip() not in NAMES.keys() - found:
+            raise VseppError(f"columns: got {shortly(item)}; expected image=NAME,caption=NAME, each once")
         found[held.strip()] = name.strip()
     return found
 
@@ -103,33 +107,37 @@ def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> Capti
 
 def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionTable, list[str]]:
     """Captions of text files beside the pictures, a caption a line; and the text files that no picture has."""
-    alone = {name for name in container.names if name.lower().endswith(BESIDE)}
+    alone: dict[str, list[str]] = {}
+    for name in reversed(container.names):  # .txt before .caption
+        if name.lower().endswith(BESIDE):
+            alone.setdefault(composed(name.rpartition(".")[0]), []).append(name)
     table = CaptionTable(str(container.path))
     for picture in pictures:
-        stem = str(PurePosixPath(picture).with_suffix(""))
-        for name in (stem + ending for ending in BESIDE):
-            if name not in alone:
-                continue
-            alone.remove(name)
+        for name in alone.pop(composed(picture.rpartition(".")[0]), []):
+            where = container.where(name)
             try:
-                lines = utf8(container.read(name), container.where(name)).splitlines()
+                text = utf8(container.read(name), where).rstrip()
             except VseppError as error:
                 table.problems.append(str(error))
                 continue
-            table.rows += [
-                Row(len(table.rows) + k, picture, line.strip(), None)
-                for k, line in enumerate(filter(str.strip, lines), start=1)
-            ]
-    return table, sorted(alone)
+            for number, line in enumerate(text.splitlines() or [""], start=1):
+                if line.strip() or not text:  # a file without text is an empty caption, as an empty cell is
+                    table.rows.append(
+                        Row(len(table.rows) + 1, picture, line.strip(), None, f"{where}: line {number}")
+                    )
+    return table, sorted(chain(*alone.values()))
+
+
+_Id = Annotated[int | str, Field(union_mode="left_to_right")]  # `3`, `3.0` and `"3"` are one
 
 
 class _Image(TypedDict):
-    id: int | str
+    id: _Id
     file_name: str
 
 
 class _Annotation(TypedDict):
-    image_id: int | str
+    image_id: _Id
     caption: Any
 
 
@@ -153,9 +161,17 @@ def _objects(file: RawFile, text: str, columns: Mapping[str, str]) -> Sequence[A
         return [whole]
     if {"images", "annotations"} <= whole.keys():
         coco = file.json(_Coco)
-        names = {image["id"]: image["file_name"] for image in coco.images}
+        names: dict[Any, str] = {}
+        for image in coco.images:
+            if (first := names.setdefault(image["id"], image["file_name"])) != image["file_name"]:
+                raise VseppError(
+                    f"{file.where}: images: id {shortly(image['id'])} is of {shortly(first)} and of "
+                    f"{shortly(image['file_name'])}; give each image an id of its own"
+                )
         return [
-            {"image": names.get(said["image_id"]), "caption": said["caption"]} for said in coco.annotations
+            # Of an id that no image has, the annotation is what is named.
+            {"image": names.get(said["image_id"], said), "caption": said["caption"]}
+            for said in coco.annotations
         ]
     if all(map(_are_captions, whole.values())):
         return [{"image": name, "caption": captions} for name, captions in whole.items()]
@@ -179,22 +195,27 @@ def _are_captions(value: Any) -> bool:
 
 
 def _add_objects(table: CaptionTable, objects: Sequence[Any], columns: Mapping[str, str]) -> None:
-    number, names = 0, None
     for place, entry in enumerate(objects, start=1):
         if not isinstance(entry, dict):
             raise VseppError(f"{table.where}: entry {place}: got {shortly(entry)}; expected an object")
-        names = names or _found(table.where, [str(key) for key in entry], columns)
-        image, split = entry.get(names["image"]), entry.get(names.get("split", ""))
-        captions = entry.get(names["caption"])
-        if not isinstance(image, str) or not PurePosixPath(image.strip()).name:
-            table.problems.append(
-                f"{table.where}: entry {place}: got {shortly(image)}; expected an image's name"
-            )
-            continue
-        for caption in captions if isinstance(captions, list) else [captions]:
-            number += 1
-            table.rows.append(Row(number, image, caption, split if split is None else str(split)))
-    table.has_splits = "split" in (names or {})
+    names = _found(table.where, [*dict.fromkeys(chain(*objects))], columns)
+    table.has_splits = "split" in names
+    for place, entry in enumerate(objects, start=1):
+        _add(table, names, f"{table.where}: entry {place}", entry, len(table.rows) + 1)
+
+
+def _add(
+    table: CaptionTable, names: Mapping[str, str], where: str, entry: Mapping[str, Any], first: int
+) -> None:
+    """Add the captions of an entry, numbered from `first`; an empty list, or `null` as a split, counts as an empty cell."""
+    image, captions = entry.get(names["image"]), entry.get(names["caption"])
+    if not isinstance(image, str) or not PurePosixPath(image.strip()).name:
+        table.problems.append(f"{where}: got {shortly(image)}; expected an image's name")
+        return
+    split = str(entry.get(names["split"]) or "").strip() if table.has_splits else None
+    captions = captions if captions and isinstance(captions, list) else [captions]
+    for number, caption in enumerate(captions, start=first):
+        table.rows.append(Row(number, image, caption, split, where))
 
 
 def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> None:
@@ -216,23 +237,17 @@ def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> No
         rows = (row for row in cells if any(map(str.strip, row)))
         head = _without_empty_end(next(rows, []))
         names = _found(table.where, head, columns)
-        place = {held: head.index(name) for held, name in names.items()}
-        table.has_splits = "split" in place
+        table.has_splits = "split" in names
         for row in rows:
             number += 1
             given = _without_empty_end(row, len(head))
             where = f"{table.where}: row {number}"
-            if len(given) > len(head):
-                table.problems.append(
-                    f"{where}: more cells than columns, is a caption with a comma not in quotes?"
-                )
-            elif len(given) < len(head):
-                table.problems.append(f"{where}: fewer cells than columns")
-            elif not PurePosixPath(given[place["image"]].strip()).name:
-                table.problems.append(f"{where}: names no image")
+            if len(given) == len(head):
+                _add(table, names, where, dict(zip(head, given, strict=True)), number)
             else:
-                split = given[place["split"]].strip() if table.has_splits else None
-                table.rows.append(Row(number, given[place["image"]], given[place["caption"]], split))
+                table.problems.append(
+                    f"{where}: {len(given)} cells, expected {len(head)}; is a caption with a comma not in quotes?"
+                )
     except csv.Error as error:
         raise VseppError(
             f"{table.where}: row {number + 1}: {error}; look for a quote that is not closed"

@@ -24,13 +24,14 @@ log = logging.getLogger("vsepp")
 
 MOST_LEFT_OUT = 0.05
 """Share of the captions, or of the images, that may be left out because they cannot be used."""
+MOST_UNSEPARATED = 0.1  # share of the captions whose words may lack blanks between them
 # JSON can spell half of a surrogate pair, which no UTF-8 file can hold.
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 # Control characters except tabs and line ends. In captions they are kept as parts of words.
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 _LEADS_OUT = re.compile(r"[\\/]|[A-Za-z]:[\\/]|(.*[\\/])?\.\.([\\/]|$)", re.DOTALL)
-_NO_NAME = re.compile(rf".*({_CONTROL}|[\t\n\r\ud800-\udfff])", re.DOTALL)
+_NO_NAME = re.compile(rf"{_CONTROL}|[\t\n\r]")
 # Han, kana, Thai, Lao, Myanmar and Khmer: written without blanks between words.
 _UNSEPARATED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff66-\uff9f]"
@@ -177,10 +178,12 @@ def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> Cap
     """An image with its captions that can be used; `None`, and why, where there are none or fewer than there must be."""
     where = f"{image.listed_in}: {shortly(image.path)}"
     reason = "" if image.captions else "has no caption"
-    if _NO_NAME.match(image.path):
+    if _NO_TEXT.search(image.path):
+        reason = "is not UTF-8"
+    if _NO_NAME.search(image.path):
         reason = "holds control characters"
     if _LEADS_OUT.match(image.path):
-        reason = "leads elsewhere; expected a path inside the folder or archive of the photographs"
+        reason = "is absolute or leads out; expected a path relative to the folder or archive of the pictures, below it"
     if reason:
         problems.append(f"{where} {reason}")
         return None
@@ -188,13 +191,12 @@ def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> Cap
     for caption in image.captions:
         text = caption.text
         if isinstance(text, str) and text.strip() and not _NO_TEXT.search(text):
-            captions.append(
-                caption._replace(text=_LINE_END.sub(" ", text)) if _LINE_END.search(text) else caption
-            )
+            captions.append(caption._replace(text=_LINE_END.sub(" ", text)))
         else:
             empty = isinstance(text, str) and not text.strip()
             what = "an empty caption" if empty else f"got {shortly(text)}; expected UTF-8 text"
-            problems.append(f"{image.captions_in} {caption.caption_id} ({shortly(image.path)}): {what}")
+            place = caption.where or f"{image.captions_in} {caption.caption_id}"
+            problems.append(f"{place} ({shortly(image.path)}): {what}")
     if 0 < len(captions) < min(len(image.captions), spec.captions_per_image or 1):
         problems.append(f"{where} has {len(captions)} captions left, expected {spec.captions_per_image}")
         return None
@@ -204,8 +206,9 @@ def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> Cap
 def _check_words(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
     """Refuse captions whose words no blanks part: a vocabulary of them would hold sentences."""
     texts = [caption.text for image in images for caption in image.captions]
-    whole = [text.split() for text in texts if not text.isascii() and _UNSEPARATED.search(text)]
-    if len(whole) <= len(texts) / 2:
+    # A caption of another language may hold a name.
+    whole = [text.split() for text in texts if len(_UNSEPARATED.findall(text)) > len(text) / 4]
+    if len(whole) <= MOST_UNSEPARATED * len(texts):
         return
     # With the digits and Latin letters of a piece: a program that parts words parts them from these.
     letters = [
@@ -231,7 +234,7 @@ def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
                 f"{first.split}; splits must be disjoint: list each image once"
             )
         _check_count(spec, image)
-        for caption_id, _ in image.captions:
+        for caption_id, *_ in image.captions:
             if caption_id in owners:
                 raise VseppError(
                     f"{image.captions_in} {caption_id} ({shortly(image.path)}): {image.listed_in} has a caption of the same id as "
@@ -271,8 +274,8 @@ def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> lis
                 missing.append(f"{image.path} ({image.split}, {image.listed_in})")
         refuse(
             missing,
-            f"{container.path}: lacks photographs that a split lists, {len(missing)} of {len(listed)}",
-            f"It holds {len(container.names)} files, those of links to folders not counted; correct the names, or fetch a complete copy.",
+            f"{container.path}: lacks pictures that are listed, {len(missing)} of {len(listed)}",
+            f"It holds {len(container.names)} files, those of links to folders not counted; correct the names (folder, case, ending), or add the pictures.",
         )
     return list(members.values())
 

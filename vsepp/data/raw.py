@@ -70,6 +70,8 @@ class Caption(NamedTuple):
 
     caption_id: int
     text: str
+    where: str = ""
+    """File and line that hold it, for messages, where `captions_in` and the number do not tell them."""
 
 
 @dataclass(frozen=True)
@@ -150,13 +152,13 @@ class Container:
         VseppError
             If several members match.
         """
-        wanted = PurePosixPath(_composed(path).strip()).as_posix()
+        wanted = PurePosixPath(composed(path).strip()).as_posix()
         candidates = self._by_basename.get(wanted.rpartition("/")[2].strip(), [])
         if path in candidates:
             return path
-        inside = [name for name in candidates if f"/{_composed(name).strip()}".endswith(f"/{wanted}")]
+        inside = [name for name in candidates if f"/{composed(name).strip()}".endswith(f"/{wanted}")]
         candidates = inside or [
-            name for name in candidates if f"/{wanted}".endswith(f"/{_composed(name).strip()}")
+            name for name in candidates if f"/{wanted}".endswith(f"/{composed(name).strip()}")
         ]
         if len(candidates) > 1:
             raise VseppError(
@@ -270,7 +272,7 @@ class Container:
     def _by_basename(self) -> dict[str, list[str]]:
         index: dict[str, list[str]] = {}
         for name in self.names:
-            index.setdefault(_composed(name.rpartition("/")[2]).strip(), []).append(name)
+            index.setdefault(composed(name.rpartition("/")[2]).strip(), []).append(name)
         return index
 
 
@@ -297,7 +299,7 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _composed(name: str) -> str:
+def composed(name: str) -> str:
     """One spelling of a name: macOS keeps `é` as two letters."""
     return unicodedata.normalize("NFC", name)
 
@@ -423,5 +425,5 @@ def read_raw(path: Path, member: str) -> RawFile:
     if inside is None:
         if container.is_folder and is_there(path / member):
             require_file(path / member, "a whole copy: fetch it again")
-        raise VseppError(f"{path}: holds no {member}; fetch a complete copy")
+        raise VseppError(f"{path}: holds no {member}; give a complete copy, or the file itself")
     return RawFile(container.read(inside, LARGEST_TEXT), container.where(inside))

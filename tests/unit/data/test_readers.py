@@ -164,7 +164,7 @@ BAD_KARPATHY = {
     "half a letter": (lambda images: images[2]["sentences"][0].update(raw="\ud800"), "sentid 4 … a.jpg"),
     "caption that is no text": (
         lambda images: images[4]["sentences"][1].update(raw=None),
-        "sentid 9 … e.jpg … None",
+        "sentid 9 … e.jpg … null",
     ),
     "image twice": (
         lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
@@ -172,7 +172,7 @@ BAD_KARPATHY = {
     ),
     "no file name": (lambda images: images[0].pop("filename"), "images[0].filename"),
     "sentences that disagree": (lambda images: images[0].update(sentids=[0, 77]), "images[0] … [1, 77]"),
-    "ids that are null": (lambda images: images[0].update(sentids=None), "images[0].sentids … None"),
+    "ids that are null": (lambda images: images[0].update(sentids=None), "images[0].sentids … null"),
     "id as text": (lambda images: images[0].update(sentids=["0", "1"]), "images[0] … '0'"),
     "entry that is no object": (lambda images: images.insert(1, "d.jpg"), "images[1] … 'd.jpg'"),
     "sentence that is no object": (

@@ -51,7 +51,7 @@ def images_of(table: CaptionTable) -> list[CaptionedImage]:
     images: dict[str, CaptionedImage] = {}
     captions: dict[str, list[Caption]] = {}
     for row in table.rows:
-        where, name = f"{table.where}: row {row.number}", row.image
+        name = row.image
         split = _drawn(name.strip()) if row.split is None else row.split
         image = CaptionedImage(
             image_id=str(PurePosixPath(name.strip()).with_suffix("")),
@@ -59,15 +59,15 @@ def images_of(table: CaptionTable) -> list[CaptionedImage]:
             container="images",
             split=split,
             captions=(),
-            listed_in=where,
+            listed_in=row.where,
             captions_in=f"{table.where}: row",
         )
         first = images.setdefault(name, image)
         if first.split != split:
             raise VseppError(
-                f"{where}: {name} is in {split}, but in {first.split} in {first.listed_in}; give it one"
+                f"{row.where}: {name} is in {split}, but in {first.split} in {first.listed_in}; give it one"
             )
-        captions.setdefault(name, []).append(Caption(row.number, row.caption))
+        captions.setdefault(name, []).append(Caption(row.number, row.caption, row.where))
     return image_ids([replace(image, captions=tuple(captions[name])) for name, image in images.items()])
 
 

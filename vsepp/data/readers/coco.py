@@ -78,7 +78,7 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     for entry, cocoid in entries:
         part = _part(entry, cocoid)
         source, captions = sources[part], []
-        for sentid, _ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
+        for sentid, *_ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
             annotation = released[part].anns.get(sentid)
             if annotation is None or annotation["image_id"] != cocoid:
                 actual = f"is of image {annotation['image_id']}" if annotation else "is not there"
