@@ -16,8 +16,9 @@ from typing import Any
 
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, require_folder, shown, write_text
-from vsepp.base.spec import Component, CorpusSpec
+from vsepp.base.spec import Component, CorpusSpec, VocabularySpec
 from vsepp.data.caption_files import TABLES, columns_of, read_beside, read_captions
+from vsepp.data.captions import Vocabulary
 from vsepp.data.corpus import read_corpus, usable_images
 from vsepp.data.pictures import pictures_in, read_picture, readable
 from vsepp.data.raw import CaptionedImage, Container, RawCorpus
@@ -29,13 +30,14 @@ log = logging.getLogger("vsepp")
 RUN = "your-model"
 """The run of `params/papers/own/`."""
 SPLITS = ("train", "val", "test")
-FEWEST_PICTURES = 50
+FEWEST_PICTURES = 50  # different ones: copies of one file count once
 FEWEST_OF_SPLIT = 2
 """Pictures of a split: recalls of one alone say nothing, and have no interval."""
 _INPUT_FILES = {"images": "own-pictures", "captions": "own-captions.csv"}
 EPOCHS = 8
 STEPS_FOR_MH = 1500
 """MH needs some hundred steps to leave chance: where `EPOCHS` have fewer steps than these, SH trains alone."""
+VOCABULARY_THRESHOLD = 2
 PATIENCE = 8
 """Epochs without a better validation after which SH alone ends."""
 BATCH = 128
@@ -76,18 +78,24 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
     Raises
     ------
     VseppError
-        If there are no pictures, fewer than `FEWEST_PICTURES` with captions, captions of pictures that are not there, a file
-        of captions that cannot be read, or if pictures cannot be decoded, as in `readable`.
+        If there are no pictures, fewer than `FEWEST_PICTURES` different ones with captions, captions of pictures that are not
+        there or that share no word, a file of captions that cannot be read, or if pictures cannot be decoded, as in `readable`.
     """
     container = Container(require_folder(folder, "a folder of pictures"))
     files = pictures_in(container)
     captioned, has_splits = _captioned(container, files, captions, columns)
-    _tell_uncaptioned(folder, files, captioned)
+    if without := sorted({*files} - {image.path for image in captioned}):
+        log.warning(
+            "%s: pictures without a caption, which are left out: %d, the first is %s",
+            folder,
+            len(without),
+            shown(without[0]),
+        )
     digests = _digests(container, captioned)
     captioned = [image for image in captioned if image.path in digests]
-    if len(captioned) < FEWEST_PICTURES:
+    if (distinct := len(set(digests.values()))) < FEWEST_PICTURES:
         raise VseppError(
-            f"{folder}: {len(captioned)} pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
+            f"{folder}: {distinct} different pictures with captions, expected at least {FEWEST_PICTURES}: add more, or search them "
             f'with a model that is trained already: {as_started()}vsepp query flickr8k --pictures {quote(str(folder))} --text "..."'
         )
     captioned = _split(folder, captioned, digests, has_splits)
@@ -96,12 +104,23 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
     inputs = INPUTS / f"{_slug(folder)}-{digest[:8]}"
     counts = {split: sum(image.split == split for image in captioned) for split in SPLITS}
     pairs = sum(len(image.captions) for image in captioned if image.split == "train")
-    texts = sum(len(image.captions) for image in captioned)
-    trial = Trial(inputs, _settings(inputs, counts["test"], pairs), counts, texts)
-    _write(trial, folder, table)
+    trial = Trial(
+        inputs,
+        _settings(inputs, counts["test"], pairs),
+        counts,
+        sum(len(image.captions) for image in captioned),
+    )
+    written = {role: inputs / name for role, name in _INPUT_FILES.items()}
+    _write(trial, folder, table, **written)
     # The step that reads the corpus must find what was found here.
-    written = {role: trial.inputs / name for role, name in _INPUT_FILES.items()}
-    read_corpus(CorpusSpec(name="own", reader=Component("captions_csv")), written)
+    _, read = read_corpus(CorpusSpec(name="own", reader=Component("captions_csv")), written)
+    try:
+        Vocabulary.from_captions(read, VocabularySpec(("train",), VOCABULARY_THRESHOLD))
+    except VseppError as error:
+        raise VseppError(
+            f"{folder}: in the {pairs} captions of pictures to train on no word stands {VOCABULARY_THRESHOLD} times "
+            "or more; give captions that share words"
+        ) from error
     return trial
 
 
@@ -136,18 +155,6 @@ def _captioned(
     return found, table.has_splits
 
 
-def _tell_uncaptioned(folder: Path, files: Iterable[str], captioned: Iterable[CaptionedImage]) -> None:
-    """Warn of pictures without captions: they are not trained on."""
-    has_captions = {image.path for image in captioned}
-    if without := [name for name in files if name not in has_captions]:
-        log.warning(
-            "%s: pictures without a caption, which are left out: %d, the first is %s",
-            folder,
-            len(without),
-            shown(without[0]),
-        )
-
-
 def _digests(container: Container, captioned: Iterable[CaptionedImage]) -> dict[str, str]:
     """SHA-256 of the pictures that can be decoded; the others are named, and refused where they are many."""
 
@@ -171,17 +178,16 @@ def _split(
         groups.setdefault(digests[image.path], []).append(image)
     copies = [group for group in groups.values() if len(group) > 1]
     if has_splits:
-        apart = [group for group in copies if len({image.split for image in group}) > 1]
-        if apart:
+        if apart := [group for group in copies if len({image.split for image in group}) > 1]:
             names = " and ".join(shown(f"{image.path} ({image.split})") for image in apart[0][:2])
             raise VseppError(
                 f"{folder}: {len(apart)} files lie in several splits under several names, the first is {names}; give copies of one "
                 "file one split"
             )
-        counts = Counter(image.split for image in captioned)
+        counts = Counter(group[0].split for group in groups.values())
         if small := [split for split in SPLITS if counts[split] < FEWEST_OF_SPLIT]:
             raise VseppError(
-                f"{folder}: {counts[small[0]]} pictures with captions have the split {small[0]}, expected at least "
+                f"{folder}: {counts[small[0]]} different pictures with captions have the split {small[0]}, expected at least "
                 f"{FEWEST_OF_SPLIT}; give each split pictures in the column `split`, or leave the column out"
             )
     if copies:
@@ -193,11 +199,10 @@ def _split(
         )
     if has_splits:
         return captioned
-    firsts = {
-        digest: min(hashlib.sha256(image.path.encode()).digest() for image in group)
-        for digest, group in groups.items()
-    }
-    drawn = sorted(groups, key=firsts.__getitem__)
+    drawn = sorted(
+        groups,
+        key=lambda digest: min(hashlib.sha256(image.path.encode()).digest() for image in groups[digest]),
+    )
     tenth = max(len(drawn) // 10, 10)
     splits = dict.fromkeys(drawn[:tenth], "test") | dict.fromkeys(drawn[tenth : 2 * tenth], "val")
     return [replace(image, split=splits.get(digests[image.path], "train")) for image in captioned]
@@ -227,6 +232,7 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
         }
     else:
         schedule = {"epochs": EPOCHS, "loss": {"curriculum": 0.333}}
+    schedule["vocabulary_threshold"] = VOCABULARY_THRESHOLD
     return {
         "preset": "own",
         "papers": ["own"],
@@ -252,13 +258,12 @@ def _slug(folder: Path) -> str:
     return re.sub("[^a-z0-9]", "-", folder.resolve().name.lower()).strip("-")[:40] or "pictures"
 
 
-def _write(trial: Trial, folder: Path, table: str) -> None:
+def _write(trial: Trial, folder: Path, table: str, images: Path, captions: Path) -> None:
     """Write the inputs; captions and link that are there already stay, so that results made from them stay done."""
     trial.inputs.mkdir(parents=True, exist_ok=True)
-    captions, link = trial.inputs / "own-captions.csv", trial.inputs / "own-pictures"
     if not captions.is_file():
         write_text(captions, table)
-    if not link.is_symlink() or link.resolve() != folder.resolve():
-        link.unlink(missing_ok=True)
-        link.symlink_to(folder.resolve(), target_is_directory=True)
+    if not images.is_symlink() or images.resolve() != folder.resolve():
+        images.unlink(missing_ok=True)
+        images.symlink_to(folder.resolve(), target_is_directory=True)
     write_text(trial.file, json.dumps(trial.settings, indent=1) + "\n")

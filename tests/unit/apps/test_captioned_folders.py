@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import unicodedata
 
 import numpy as np
 import pytest
@@ -142,14 +143,14 @@ def never_tested(folder):
 
 
 REFUSED = {
-    "no test split": (never_tested, "pictures with captions have the split (val|test)"),
+    "no test split": (never_tested, "have the split (val|test)"),
     "no pictures": (emptied, r"expected pictures .*\.jpg.*found none"),
     "many damaged pictures": (damaged, r"4 of .* pictures cannot be read, more than 5% of all 60: .*0\.png"),
     "captions of a picture that is not there": (
         renamed,
         r"1 of 60.*3\.png .*row 7",
     ),
-    "too few pictures": (too_few, "49 pictures with captions, expected at least 50"),
+    "too few pictures": (too_few, "49 .*at least 50"),
     "another encoding": (in_latin_1, r"captions\.csv: not UTF-8: line 2"),
 }
 
@@ -345,3 +346,119 @@ def test_quoted_cells_of_a_table_of_tabs_are_unquoted(folder):
     trial = prepare(folder, folder.parent / "captions.tsv")
     with (trial.inputs / "own-captions.csv").open(newline="") as stream:
         assert {row["caption"] for row in csv.DictReader(stream)} == {'on "two" lines'}
+
+
+def test_copies_of_one_file_count_once(folder):
+    for number in range(15, 60):
+        (folder / f"{number}.png").write_bytes(picture(number % 15))
+    with pytest.raises(VseppError, match=r"15 .*at least 50"):
+        prepare(folder, folder.parent / "captions.csv")
+
+
+def test_a_split_of_copies_of_one_file_is_refused(folder):
+    for number in range(4):
+        (folder / f"{number}.png").write_bytes(picture(0))
+    rows = [
+        (name, "Noise", "val" if number < 4 else "test" if number < 9 else "train")
+        for number, name in enumerate(NAMES)
+    ]
+    write(folder.parent / "captions.csv", rows, ("image", "caption", "split"))
+    with pytest.raises(VseppError, match=r"1 .*split val, expected at least 2"):
+        prepare(folder, folder.parent / "captions.csv")
+
+
+def test_captions_that_share_no_word_are_refused_before_anything_is_trained(folder):
+    write(folder.parent / "captions.csv", [(name, f"word{k}") for k, name in enumerate(NAMES)])
+    with pytest.raises(VseppError, match=r"40 captions.* 2 times"):
+        prepare(folder, folder.parent / "captions.csv")
+
+
+def coco(folder, images, annotations):
+    file = folder.parent / "coco.json"
+    file.write_text(
+        json.dumps(
+            {
+                "images": [{"id": k, "file_name": name} for k, name in images],
+                "annotations": [{"id": k, "image_id": of, "caption": f"of {of}"} for k, of in annotations],
+            }
+        )
+    )
+    return file
+
+
+def test_an_id_that_two_images_have_is_refused(folder):
+    ids = [3 if k == 7 else k for k in range(60)]
+    with pytest.raises(VseppError, match=r"coco\.json: .*id 3 .*3\.png.*7\.png"):
+        prepare(folder, coco(folder, zip(ids, NAMES, strict=True), enumerate(ids)))
+
+
+@pytest.mark.parametrize("kind", [str, float, "{:012}".format])
+def test_ids_as_text_or_floats_are_the_same_whole_numbers(folder, kind):
+    file = coco(folder, enumerate(NAMES), [(k, kind(k)) for k in range(60)])
+    assert prepare(folder, file).captions == 60
+
+
+def test_an_id_that_no_image_has_is_named(folder):
+    with pytest.raises(VseppError, match=r"entry 1: .*123"):
+        prepare(folder, coco(folder, enumerate(NAMES), [(k, k + 123) for k in range(60)]))
+
+
+def test_empty_text_files_count_as_empty_cells_do(folder, caplog):
+    for number, name in enumerate(NAMES):
+        (folder / name).with_suffix(".txt").write_text("\n" if number < 2 else "Noise\n")
+    assert prepare(folder).captions == 58 and "0.txt: line 1" in caplog.text
+    for name in NAMES[:10]:
+        (folder / name).with_suffix(".txt").write_text("")
+    with pytest.raises(VseppError, match="10 of 60 captions cannot be used"):
+        prepare(folder)
+
+
+def test_text_files_are_found_in_other_spellings_of_their_names(folder):
+    (folder / "0.png").rename(folder / unicodedata.normalize("NFD", "é.png"))
+    (folder / unicodedata.normalize("NFC", "é.txt")).write_text("Noise")
+    for number, name in enumerate(NAMES[1:]):
+        (folder / name).with_suffix(".TXT" if number % 2 else ".Caption").write_text("Noise")
+    assert prepare(folder).captions == 60
+
+
+@pytest.mark.parametrize("missing", [{}, {"split": None}, {"split": ""}])
+def test_an_entry_without_a_split_is_refused_where_others_have_one(folder, missing):
+    entries = [{"image": name, "caption": "Noise", "split": "train"} for name in NAMES[1:]]
+    file = folder.parent / "list.json"
+    file.write_text(json.dumps([{"image": "0.png", "caption": "Noise"} | missing, *entries]))
+    with pytest.raises(VseppError, match=r"list\.json: entry 1: got split ''"):
+        prepare(folder, file)
+
+
+def test_every_other_caption_without_blanks_is_refused_and_names_in_captions_are_not(folder):
+    rows = [(name, text) for name in NAMES for text in ("A red circle", "红色的圆形图案")]
+    write(folder.parent / "captions.csv", rows)
+    with pytest.raises(VseppError, match="60 of 120 captions are not separated"):
+        prepare(folder, folder.parent / "captions.csv")
+    write(folder.parent / "captions.csv", [(name, "A sign that says 北京烤鸭店") for name in NAMES])
+    assert prepare(folder, folder.parent / "captions.csv").captions == 60
+
+
+def test_what_is_left_out_is_named_as_it_is_there(folder, caplog):
+    (folder / "0.png").rename(folder / os.fsdecode(b"caf\xe9.png"))
+    (folder / os.fsdecode(b"caf\xe9.txt")).write_text("Noise")
+    for name in NAMES[1:]:
+        (folder / name).with_suffix(".txt").write_text("Noise\na\0b\n" if name == "1.png" else "Noise")
+    assert prepare(folder).captions == 59
+    assert r"'caf\xe9.png' is not UTF-8" in caplog.text and "1.txt: line 2" in caplog.text
+    file = folder.parent / "list.json"
+    file.write_text(
+        json.dumps([{"image": name, "caption": None if name == "7.png" else "a"} for name in NAMES[1:]])
+    )
+    assert prepare(folder, file).captions == 58 and "got null" in caplog.text
+
+
+def test_columns_said_twice_are_refused(folder):
+    with pytest.raises(VseppError, match="image=t"):
+        prepare(folder, folder.parent / "captions.csv", "image=image,image=t")
+
+
+def test_absolute_paths_are_named_with_what_is_expected(folder):
+    write(folder.parent / "captions.csv", [(str(folder / name), "Noise") for name in NAMES])
+    with pytest.raises(VseppError, match=r"60 of 60.*row 1: .*relative"):
+        prepare(folder, folder.parent / "captions.csv")
