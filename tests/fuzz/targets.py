@@ -158,6 +158,8 @@ def csv_as_written(spec, result, *_):
     for number, row in enumerate((row for row in rows if row), start=1):
         of = dict(zip(head, row, strict=False))
         name = of["image"].strip()
+        if not Path(name).name:  # names no image, so it is left out
+            continue
         # Without a column of splits they are drawn, which is not repeated here.
         drawn = {image: split for image, split, _ in result}.get(str(Path(name).with_suffix("")))
         image = expected.setdefault(
