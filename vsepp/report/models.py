@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -227,19 +227,19 @@ def ids_digest(ids: np.ndarray) -> str:
 
 def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
     """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
-    seeds: dict[str, list[int | None]] = {}
-    for model in models:
-        if model.trouble:
-            seeds.setdefault(model.trouble, []).append(model.seed)
-    return seeds
+    return _seeds_by(models, lambda model: model.trouble)
 
 
 def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
     """Epochs that SH trains → the seeds whose weights are of one of them; see `Model.of_curriculum`."""
+    return _seeds_by(models, lambda model: model.of_curriculum)
+
+
+def _seeds_by(models: Iterable[Model], remark: Callable[[Model], str]) -> dict[str, list[int | None]]:
     seeds: dict[str, list[int | None]] = {}
     for model in models:
-        if model.of_curriculum:
-            seeds.setdefault(model.of_curriculum, []).append(model.seed)
+        if words := remark(model):
+            seeds.setdefault(words, []).append(model.seed)
     return seeds
 
 
