@@ -9,13 +9,15 @@ project's. Claims are independent here; those of a real page share runs and test
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
 from vsepp.evaluation.intervals import Effect, Interval, seed_interval, told_together
 from vsepp.report.claims import Difference
+from vsepp.report.records import Study
 from vsepp.report.verdicts import OPPOSITE, SAME, Measured, Verdict
 
 CLAIMS, PAGES = 40, 1000
@@ -36,8 +38,23 @@ class Noise:
     """The same, where each seed has other images that do so; part of `seeds`."""
 
 
-NOISE = {"caption R@1": Noise(1.5, 0.65, 1.25), "image R@1": Noise(0.5, 0.45, 0.5)}
-"""About those of VSE++ and VSE0 in the Flickr8k study: `shared` by the covariance over the images of the differences of two seeds."""
+METRICS = {"caption R@1": ("i2t_r1", 1.5), "image R@1": ("t2i_r1", 0.5)}
+"""Name → metric, and the standard deviation over the seeds that is assumed, in points; the study's own is printed beside it."""
+STUDY, RUNS = Path("docs/results/flickr8k"), ("f8k-vse0-1c-whole", "f8k-vsepp-1c-whole")
+"""Records of five seeds of VSE0 and VSE++, which give the errors over the test images."""
+
+
+def measured(metric: str) -> Noise:
+    """The noise of the study's runs: errors over the images by the covariance of the differences of two seeds."""
+    models = Study(STUDY).read_all()
+    seeds = sorted(seed for run, seed in models if run == RUNS[0])
+    baseline, model = (np.array([models[run, seed].values("1K", metric) for seed in seeds]) for run in RUNS)
+    errors = np.cov(model - baseline) / model.shape[1]
+    shared = float(errors[~np.eye(len(seeds), dtype=bool)].mean())
+    of_runs = [values.mean(axis=1).var(ddof=1) for values in (baseline, model)]
+    return Noise(
+        float(np.mean(of_runs)) ** 0.5, shared**0.5, (float(np.trace(errors)) / len(seeds) - shared) ** 0.5
+    )
 
 
 def effect(by_seed: np.ndarray, noise: Noise) -> Effect:
@@ -76,12 +93,14 @@ def shares(seeds: int, noise: Noise, gains: tuple[float, ...]) -> dict[str, floa
 
 
 def main() -> None:
-    """Print the shares in percent."""
-    for metric, noise in NOISE.items():
+    """Print the noise in points and the shares in percent."""
+    for name, (metric, over_seeds) in METRICS.items():
+        study = measured(metric)
+        print(f"{name}, the study's runs: {study}; assumed over the seeds: {over_seeds}")
         for seeds in (3, 5):
-            print(f"{metric}, {seeds} seeds, pages of {CLAIMS} claims")
-            for name, share in shares(seeds, noise, (2.0, 5.0)).items():
-                print(f"  {name:<28}{100 * share:5.1f} %")
+            print(f"{name}, {seeds} seeds, pages of {CLAIMS} claims")
+            for what, share in shares(seeds, replace(study, seeds=over_seeds), (2.0, 5.0)).items():
+                print(f"  {what:<28}{100 * share:5.1f} %")
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ about the pairs. Besides `loss` and `Options` a module may define
   `vectors` which ones (`vsepp.base.spec.VectorsSpec`);
 - `class State(torch.nn.Module)`, made once as `State(options, folders)`: its own parameters, which are trained,
   clipped and checkpointed with the model's, saved beside the model (`loss.safetensors`) and continued by fine-tuning; and
-  the data read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large. If it trains a
-  temperature τ, its method `scale()` gives 1/τ.
+  the data read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large;
+- `TRAINS_TEMPERATURE = True`: the loss trains a temperature τ, and its `State` has a method `scale()` that gives 1/τ.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ CITATION = (
     "Radford et al., 2021: Learning transferable visual models from natural language supervision; "
     "van den Oord, Li and Vinyals, 2018: Representation learning with contrastive predictive coding"
 )
+TRAINS_TEMPERATURE = True
 _LARGEST_SCALE = 100.0
 
 

@@ -233,6 +233,13 @@ def _sets(keys: RunKeys) -> _Wrong:
     for key, pooling in (("image_pooling", image_pooling), ("caption_pooling", caption_pooling)):
         if keys.matcher and not pooling:
             yield key, "got none; a matcher takes sets of vectors, of images and of captions"
+    trains_temperature = describe("loss", keys.loss.name).constants.get("TRAINS_TEMPERATURE", False)
+    if (
+        keys.matcher
+        and not trains_temperature
+        and getattr(checked("matcher", keys.matcher), "temperature", 0) is None
+    ):
+        yield "matcher.temperature", f"got null; loss {keys.loss.name} trains none: give one, such as 0.07"
     if caption_pooling and not gives_sets:
         yield "caption_pooling", f"text encoder {text} gives one state a caption; expected null"
 

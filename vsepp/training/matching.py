@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vsepp.base.errors import VseppError
 from vsepp.base.hashed import NEGATIVE_CAPTION, NEGATIVE_IMAGE, keys_of, uniform
 from vsepp.base.placement import upload
 from vsepp.models.joint import JointEmbedding
@@ -72,7 +71,7 @@ def matching_loss(
 
     Raises
     ------
-    VseppError
+    ValueError
         If there is neither.
     """
     options = model.matcher_options
@@ -82,9 +81,7 @@ def matching_loss(
     elif scale is not None:
         sharp = sharp * scale
     else:
-        raise VseppError(
-            "matcher.temperature: got null, and the loss of the embeddings trains none; give one, such as 0.07"
-        )
+        raise ValueError("scale: got None, and the matcher has no temperature")
     pairs = torch.arange(queries, device=scores.device)
     rows = candidates.image_rows
     among, for_images, for_captions = options.drawn_from, candidates.for_images, candidates.for_captions

@@ -422,6 +422,7 @@ def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
             },
             "odd.matcher.k: got 201; protocol 1K ranks 200 images",
         ),
+        ({"matcher": {"name": "fusion", "temperature": None}}, "odd.matcher.temperature: got null"),
         (
             {"image_pooling": {"name": "kmax", "k": 0}, "trainset": "regions"},
             "option k of pooling kmax: got 0",

@@ -84,7 +84,7 @@ def test_a_matcher_without_a_temperature_draws_with_the_one_that_the_loss_trains
     draws = Candidates.from_pairs(np.arange(6), np.arange(6), 0, 0, tiny.CPU)
     given = *sets, random(6, 6), draws, 6
     assert torch.equal(matching_loss(model, *given, torch.tensor(4.0)), matching_loss(fixed, *given))
-    with pytest.raises(VseppError, match=r"^matcher\.temperature: got null"):
+    with pytest.raises(ValueError, match=r"^scale: "):
         matching_loss(model, *given)
 
 
