@@ -17,7 +17,7 @@ from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import Effect, Interval, told_together
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
-from vsepp.report.models import Model, Models, in_trouble, pair
+from vsepp.report.models import Model, Models, in_trouble, of_curriculum, pair
 
 if TYPE_CHECKING:
     from vsepp.report.entries import Claim, ReportSpec
@@ -280,6 +280,9 @@ def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Com
     if not seeds:
         return not_run(["a seed common to all its runs"], notes)
     compared = {run: [model for model in side if model.seed in seeds] for run, side in paired.models.items()}
+    if protocol:
+        curricula = {run: text.curriculum_note(of_curriculum(side)) for run, side in compared.items()}
+        notes += [f"{run} {note}" for run, note in curricula.items() if note]
     return Comparable(compared, [*notes, *_machines(compared)])
 
 

@@ -12,7 +12,7 @@ from reported import ranks_of
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.ranks import chance_rsum
-from vsepp.report import verdicts
+from vsepp.report import text, verdicts
 from vsepp.report.entries import Claim, ReportSpec
 from vsepp.report.verdicts import NO_DIFFERENCE, OUTCOMES, SIGNS, Measured, Verdict, counts, of_the_paper
 
@@ -476,6 +476,20 @@ def test_a_seed_that_collapsed_is_named_and_the_verdict_rests_on_the_others(mode
     (found,) = judge([claim()], own_data, models.records)
     assert (found.word, found.measured.seeds) == ("reproduced", 2)
     assert "a collapsed (seed 1), left out" in found.why
+
+
+def test_a_verdict_names_seeds_whose_weights_are_of_the_curriculum(models, own_data):
+    for seed in range(2):
+        models.add(
+            "a",
+            seed=seed,
+            ranks=ranks(60, lot=seed),
+            history=(60.0 + seed, 61.0, 55.0, 59.0),
+            curriculum=0.25 + seed / 4,
+        )
+        models.add("b", seed=seed, ranks=ranks(40, lot=seed))
+    (found,) = judge([claim()], own_data, models.records)
+    assert f"a {text.curriculum_note({'epochs 1 to 2': [1]})}" in found.why
 
 
 @pytest.mark.parametrize(
