@@ -238,8 +238,8 @@ def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
 def _seeds_by(models: Iterable[Model], remark: Callable[[Model], str]) -> dict[str, list[int | None]]:
     seeds: dict[str, list[int | None]] = {}
     for model in models:
-        if words := remark(model):
-            seeds.setdefault(words, []).append(model.seed)
+        if (words := remark(model)) and model.seed not in seeds.setdefault(words, []):
+            seeds[words].append(model.seed)
     return seeds
 
 

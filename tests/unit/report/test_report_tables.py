@@ -272,8 +272,9 @@ def test_rows_with_uncommitted_code_behind_them_are_marked_and_explained(models,
 def test_a_row_whose_weights_are_of_the_curriculum_says_so(models, build, history, curriculum, marked):
     models.add("a", history=history, curriculum=curriculum)
     models.add("a", seed=1, history=(1.0, 2.0, 3.0, 4.0), curriculum=curriculum)
-    table = build(fed("2.2", "a", "5x1K"), fed("1.7"))
-    assert ["‡" in row.marks for row in table.rows] == [bool(marked), False]
+    models.add("b", history=history, curriculum=curriculum)
+    table = build(fed("2.2", "a", "5x1K"), fed("2.3", "b", "5x1K"), fed("1.7"))
+    assert ["‡" in row.marks for row in table.rows] == [bool(marked), bool(marked), False]
     notes = [words for mark, words in table.notes if mark == "‡"]
     assert notes == [text.curriculum_note({"epochs 1 to 2": [0]})] * bool(marked)
 
