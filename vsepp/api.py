@@ -28,7 +28,7 @@ from vsepp.base.files import file_digest, is_there, path_of, read_json, reading,
 from vsepp.base.machine import present_device
 from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
-from vsepp.base.publish import CONFIG, beside, spec_of
+from vsepp.base.publish import MODEL_FILES, beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
@@ -438,11 +438,12 @@ def require_files(folder: Path) -> None:
     """Refuse a run's folder that is not as it was written."""
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the complete folder of a trained run")
-    listed = require_intact(folder)["outputs"]
-    if missing := [name for name in (CONFIG, VOCABULARY_FILE, WEIGHTS) if name not in listed]:
+    listed = read_manifest(folder)["outputs"]
+    if missing := [name for name in MODEL_FILES if name not in listed]:
         raise VseppError(
             f"{folder / MANIFEST}: outputs: no {', '.join(missing)}; expected the complete folder of a trained run"
         )
+    require_intact(folder, *MODEL_FILES)
 
 
 def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:

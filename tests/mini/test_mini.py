@@ -64,7 +64,7 @@ def test_every_trained_row_of_every_table_is_filled(mini):
 def test_the_library_gives_the_bits_of_the_evaluation(mini, run):
     files, captions = mini.of_test_split("mini")
     model = vsepp.load(mini.folder / f"results/mini/paper/runs/{run}/seed-0", device="cpu")
-    kept = np.load(mini.folder / f"results/mini/paper/evaluations/{run}/seed-0/embeddings.npz")
+    kept = np.load(mini.folder / f"results/mini/paper/runs/{run}/seed-0/embeddings.npz")
     found = model.embed_images([Image.open(io.BytesIO(data)) for data in files])
     assert len(found) == 1000
     assert np.array_equal(found, kept["image_embeddings"])

@@ -183,7 +183,7 @@ class Project:
         return (self.model(run, variant) / "model.safetensors").read_bytes()
 
     def evaluation(self, run=RUNS[0]):
-        """Folder of a run's embeddings, ranks and recalls."""
+        """Folder of a run's ranks and recalls."""
         return self.folder / f"results/tiny/paper/evaluations/{run}/seed-0"
 
     def of_test_split(self, preset, role="coco"):

@@ -7,7 +7,8 @@ import json
 import numpy as np
 
 from vsepp.base.files import path_digest, write_arrays
-from vsepp.base.manifest import artefact_digest, write_manifest
+from vsepp.base.manifest import artefact_digest, read_manifest, write_manifest
+from vsepp.base.publish import EMBEDDINGS
 from vsepp.evaluation.ranks import (
     DirectionMetrics,
     RetrievalMetrics,
@@ -158,6 +159,14 @@ def with_recalls(queries, r1, r5, r10):
     """Ranks of a number of queries, the best ones first, with these recalls."""
     ends = [round(queries * recall / 100) for recall in (r1, r5, r10)]
     return np.select([np.arange(queries) < end for end in ends], [0.0, 1.0, 5.0], 20.0)
+
+
+def keep_embeddings(run, tested):
+    """A test set among the results of a run that was sealed."""
+    tested.save(run / EMBEDDINGS)
+    manifest = read_manifest(run)
+    outputs = {**manifest["outputs"], EMBEDDINGS: path_digest(run / EMBEDDINGS)}
+    write_manifest(run, {**manifest, "outputs": outputs})
 
 
 def seal(folder, step, git, ancestors, inputs=None, **changes):

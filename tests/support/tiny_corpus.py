@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from specs import change
 
 from vsepp.base.placement import Placing
+from vsepp.base.publish import EMBEDDINGS
 from vsepp.base.spec import CropSpec, RunSpec, from_dict
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
@@ -150,7 +151,8 @@ def history(folder):
 
 
 def assert_same_results(one, other):
-    """Weights and history, all but what a clock says, to the last bit."""
+    """Weights, test embeddings and history, all but what a clock says, to the last bit."""
+    assert (one / EMBEDDINGS).read_bytes() == (other / EMBEDDINGS).read_bytes()
     first, second = weights(one), weights(other)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[key], second[key]) for key in first)

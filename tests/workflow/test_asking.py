@@ -31,7 +31,7 @@ def alone(reproduced, tmp_path):
     """A run with what belongs to it in a folder of its own, for changes; folder of the run."""
     results = reproduced.folder / "results/tiny"
     here = tmp_path / "results/tiny"
-    for kind in ("corpora", "encoders", "stores", f"paper/runs/{VSEPP}", f"paper/evaluations/{VSEPP}"):
+    for kind in ("corpora", "encoders", "stores", f"paper/runs/{VSEPP}"):
         shutil.copytree(results / kind, here / kind)
     return here / f"paper/runs/{VSEPP}/seed-0"
 
@@ -44,7 +44,7 @@ def asked(capsys, run, *question):
 
 def test_answers_are_what_the_kept_embeddings_rank_first(reproduced, test_split, tmp_path, capsys):
     (photograph, *_), captions = test_split
-    kept = np.load(reproduced.evaluation(VSEPP) / "embeddings.npz")
+    kept = np.load(reproduced.model(VSEPP) / "embeddings.npz")
     images = asked(capsys, reproduced.model(VSEPP), "--text", captions[3], "-k", 7)
     scores = kept["image_embeddings"] @ kept["caption_embeddings"][3]
     assert_near([hit["score"] for hit in images], sorted(scores, reverse=True)[:7], 1e-4)
@@ -60,7 +60,7 @@ def test_answers_are_what_the_kept_embeddings_rank_first(reproduced, test_split,
 def test_an_image_is_named_with_its_own_file_and_caption(reproduced, test_split):
     index = open_index(reproduced.model(VSEPP))
     photographs, captions = test_split
-    kept = np.load(reproduced.evaluation(VSEPP) / "embeddings.npz")
+    kept = np.load(reproduced.model(VSEPP) / "embeddings.npz")
     for hit in index.images_for(captions[0], k=5):
         assert captions.index(hit.caption) == np.flatnonzero(kept["caption_to_image"] == hit.row)[0]
         original = Image.open(io.BytesIO(photographs[hit.row])).convert("RGB")
@@ -137,33 +137,21 @@ def changed(path):
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
-def of_another_model(run, reproduced):
-    evaluation = run.parents[2] / "evaluations" / VSEPP / "seed-0"
-    shutil.copytree(reproduced.evaluation(VSE0), evaluation, dirs_exist_ok=True)
-
-
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
+        (lambda run: (run / "embeddings.npz").unlink(), "no test images and captions of this model"),
+        (lambda run: changed(run / "embeddings.npz"), "embeddings.npz: is not what its step wrote"),
+        (lambda run: changed(run / "model.safetensors"), "model.safetensors: is not what its step wrote"),
+        (lambda run: shutil.rmtree(run.parents[3] / "corpora"), "the corpus that it was made from is not"),
         (
-            lambda run, _: shutil.rmtree(run.parents[2] / "evaluations"),
-            "no test images and captions of this model",
-        ),
-        (of_another_model, "no test images and captions of this model"),
-        (
-            lambda run, _: changed(run.parents[2] / "evaluations" / VSEPP / "seed-0/embeddings.npz"),
-            "embeddings.npz: is not what its step wrote",
-        ),
-        (lambda run, _: changed(run / "model.safetensors"), "model.safetensors: is not what its step wrote"),
-        (lambda run, _: shutil.rmtree(run.parents[3] / "corpora"), "the corpus that it was made from is not"),
-        (
-            lambda run, _: changed(next((run.parents[3] / "corpora").glob("*/captions.parquet"))),
+            lambda run: changed(next((run.parents[3] / "corpora").glob("*/captions.parquet"))),
             "captions.parquet: is not what its step wrote",
         ),
     ],
 )
-def test_what_does_not_verify_is_not_asked(alone, reproduced, damage, said):
-    damage(alone, reproduced)
+def test_what_does_not_verify_is_not_asked(alone, damage, said):
+    damage(alone)
     with pytest.raises(vsepp.VseppError, match=said):
         open_index(alone)
 

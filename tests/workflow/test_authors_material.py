@@ -60,7 +60,7 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
     assert set(inputs) == {"corpus", "tokens", "features"}
     model = json.loads((results / "runs" / released / "manifest.json").read_text())
     assert model["facts"]["Eiters"] == PROGRESS["Eiters"]
-    with np.load(results / "evaluations" / released / "embeddings.npz") as found:
+    with np.load(results / "runs" / released / "embeddings.npz") as found:
         assert found["image_embeddings"].shape == (20, JOINT)
         assert found["caption_embeddings"].shape == (100, JOINT)
     report = project.folder / "reports/tiny/authors/vsepp"

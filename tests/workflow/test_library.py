@@ -57,7 +57,7 @@ def opened(files):
 
 
 def kept(reproduced, run):
-    return np.load(reproduced.evaluation(run) / "embeddings.npz")
+    return np.load(reproduced.model(run) / "embeddings.npz")
 
 
 @pytest.fixture(scope="module")

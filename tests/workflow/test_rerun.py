@@ -100,7 +100,7 @@ def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):
     assert project.planned("reproduce_tables") == {"evaluate": 1, "report": 1}
     project.run("reproduce_tables")
     metrics = json.loads((project.evaluation("both") / "metrics.json").read_text())["1K"]
-    members = [TestSet.read(project.evaluation(run) / "embeddings.npz") for run in (VSE0, VSEPP)]
+    members = [TestSet.read(project.model(run) / "embeddings.npz") for run in (VSE0, VSEPP)]
     ranks = under(mean_of_scores(*members), "1K", metrics["fold_size"])
     assert metrics["rsum"] == ranks.metrics.rsum
     assert f"{metrics['rsum']:.1f}" in (project.folder / REPORT / "runs/both.html").read_text()

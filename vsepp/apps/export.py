@@ -33,7 +33,7 @@ from vsepp.base.manifest import (
     uncommitted_steps,
     write_manifest,
 )
-from vsepp.base.publish import beside_with, evaluation_of, spec_of
+from vsepp.base.publish import EMBEDDINGS, beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
 from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_intervals
@@ -100,9 +100,9 @@ def export_run(
 
 
 def _copy(artefact: Path, target: Path) -> None:
-    """Copy an artefact's manifest and the files that it lists."""
+    """Copy an artefact's manifest and the files that it lists, but for test embeddings."""
     target.mkdir(parents=True)
-    for name in (*read_manifest(artefact)["outputs"], MANIFEST):
+    for name in {*read_manifest(artefact)["outputs"], MANIFEST} - {EMBEDDINGS}:
         require_file(artefact / name, "what its step wrote")
         shutil.copy2(artefact / name, target / name)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from vsepp.api import LAYOUT_FILE, Model, load
+from vsepp.api import Model, load
 from vsepp.apps.kept_vectors import KeptVectors
 from vsepp.base.errors import VseppError
 from vsepp.base.files import require_folder, shown, text_of, value_digest
@@ -30,13 +30,12 @@ from vsepp.base.manifest import (
     require_intact,
 )
 from vsepp.base.progress import track_amount
-from vsepp.base.publish import beside, beside_with, evaluation_of
+from vsepp.base.publish import EMBEDDINGS, beside, beside_with
 from vsepp.base.spec import RunSpec, to_dict
 from vsepp.data.pictures import Picture, pictures_in, read_picture, readable, resized
 from vsepp.data.raw import Container
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
-from vsepp.evaluation.encode import split_rows
 from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped import model_folder, shipped_models
@@ -206,40 +205,38 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
     Parameters
     ----------
     folder
-        A trained run that was evaluated, such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
+        A trained run of the workflow, such as `results/mini/paper/runs/coco-vse0-1c/seed-0`.
     device
         As for `vsepp.load`.
 
     Raises
     ------
     VseppError
-        As `vsepp.load`; if this model was not evaluated, the corpus is not at hand, or one of them was changed.
+        As `vsepp.load`; if its test embeddings or the corpus are not at hand, or one of them was changed.
     """
-    from vsepp.data.tables import read_tables
+    from vsepp.data.tables import read_tables, split_rows
 
     folder = model_folder(folder)
     model = load(folder, device=device)
-    evaluated = evaluation_of(folder)
-    if evaluated is None:
-        evaluate = "" if (folder / LAYOUT_FILE).is_file() else ", or evaluate it in the clone that trained it"
+    if not (folder / EMBEDDINGS).is_file():
         raise VseppError(
             f"{folder}: there are no test images and captions of this model; give a folder of pictures, or for a picture a file of "
-            f"captions{evaluate}"
+            "captions"
         )
-    manifest = require_intact(evaluated, "embeddings.npz")
+    manifest = require_intact(folder, EMBEDDINGS)
     corpus = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if corpus is None:
         from vsepp.apps.own_pictures import command_of  # it needs the packages of the workflow
 
         again = command_of(folder) or "make it again, or get it"
         raise VseppError(
-            f"{evaluated}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
+            f"{folder}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
         )
     require_intact(corpus, "images.parquet", "captions.parquet")
-    tested = TestSet.read(evaluated / "embeddings.npz", of_corpus=True)
+    tested = TestSet.read(folder / EMBEDDINGS, of_corpus=True)
     assert isinstance(tested.scores, EmbeddingScores)
     images, captions = read_tables(corpus)
-    rows = split_rows(images, captions, manifest["spec"].get("split", "test"))
+    rows = split_rows(images, captions, "test")
     store = _store_of(model.run, folder, manifest)
     return Index(
         model,
@@ -355,15 +352,15 @@ def captions_of(file: Path) -> list[str]:
     return [line for line in lines if line]
 
 
-def _store_of(run: RunSpec, folder: Path, evaluated: Mapping[str, Any]) -> Path | None:
-    """The image store that an evaluation, of this manifest, was made from; `None` where it is not kept.
+def _store_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """The image store that a run, of this manifest, was made from; `None` where it is not kept.
 
     Not the store of an equal corpus: two sets of pictures may have the same names and captions.
     """
     resizing = value_digest(to_dict(run.eval_store))
     wanted = {
         made["digest"]
-        for made in ancestors_of(evaluated)
+        for made in ancestors_of(manifest)
         if made["step"] == "store" and made["spec_digest"] == resizing
     }
     stores = (place for place in beside(folder, "stores/*") if manifest_if_intact(place))

@@ -21,6 +21,10 @@ from vsepp.base.spec import COMPONENTS, RunSpec, from_dict
 log = logging.getLogger("vsepp")
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.json"
+MODEL_FILES = ("model.safetensors", CONFIG, VOCABULARY)
+"""Files of a run from which its model is opened."""
+EMBEDDINGS = "embeddings.npz"
+"""File of a run, or of an ensemble's evaluation, with the embeddings of the test split."""
 RULE_SHELL = "VSEPP_RULE_SHELL"
 """Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
 

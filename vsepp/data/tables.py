@@ -1,8 +1,9 @@
-"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`."""
+"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`; and the rows of a split."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,6 +86,44 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
         If a table is missing, unreadable, not as its step wrote it or has other columns.
     """
     return _read(folder / "images.parquet", IMAGES), _read(folder / "captions.parquet", CAPTIONS)
+
+
+@dataclass(frozen=True, eq=False)
+class SplitRows:
+    """The images and captions of a split, in file order."""
+
+    images: np.ndarray
+    """int64 `(n_images,)`, rows of the images table."""
+    captions: np.ndarray
+    """int64 `(n_captions,)`, rows of the captions table."""
+    caption_to_image: np.ndarray
+    """int64 `(n_captions,)`, each caption's image as a position in `images`."""
+
+
+def split_rows(images: Table, captions: Table, split: str, limit: int | None = None) -> SplitRows:
+    """Find a split in the tables of a corpus.
+
+    Parameters
+    ----------
+    images, captions
+        The tables.
+    split
+        Name of the split.
+    limit
+        Take only this many images, from the first, with all of their captions.
+
+    Raises
+    ------
+    VseppError
+        If the split has no images.
+    """
+    image_rows = np.flatnonzero(np.asarray(images["split"]) == split)[:limit]
+    if not len(image_rows):
+        splits = ", ".join(dict.fromkeys(images["split"]))
+        raise VseppError(f"split {split!r} has no images in this corpus; it has {splits}")
+    owners = np.asarray(captions["image_index"]).astype(np.int64)
+    caption_rows = np.flatnonzero(np.isin(owners, image_rows))
+    return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
 
 
 def _read(path: Path, schema: pa.Schema) -> Table:

@@ -2,66 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from vsepp.base.errors import VseppError
-from vsepp.data.captions import Tokens
+from vsepp.base.spec import RunSpec
+from vsepp.data.captions import Tokens, Vocabulary
+from vsepp.data.tables import SplitRows, read_tables, split_rows
 from vsepp.evaluation.scores import EmbeddingScores, ranges
 from vsepp.evaluation.test_set import TestSet
-from vsepp.features.captions import CaptionStates
-from vsepp.features.images import EvalImages
-from vsepp.models.joint import JointEmbedding
+from vsepp.features.captions import CaptionStates, open_captions
+from vsepp.features.images import EvalImages, open_eval_images
+from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.models.precision import products_in
-
-if TYPE_CHECKING:
-    from vsepp.data.tables import Table
 
 BATCH = 128
 """Number of images or captions that are embedded at a time."""
 
 
-@dataclass(frozen=True, eq=False)
-class SplitRows:
-    """The images and captions of a split, in file order."""
-
-    images: np.ndarray
-    """int64 `(n_images,)`, rows of the images table."""
-    captions: np.ndarray
-    """int64 `(n_captions,)`, rows of the captions table."""
-    caption_to_image: np.ndarray
-    """int64 `(n_captions,)`, each caption's image as a position in `images`."""
-
-
-def split_rows(images: Table, captions: Table, split: str, limit: int | None = None) -> SplitRows:
-    """Find a split in the tables of a corpus.
+def open_run(
+    run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
+) -> tuple[JointEmbedding, EvalImages, Tokens | CaptionStates, SplitRows]:
+    """A trained model and its inputs for a split, as `encode_split` takes them.
 
     Parameters
     ----------
-    images, captions
-        The tables.
+    run
+        The run's spec.
     split
         Name of the split.
-    limit
-        Take only this many images, from the first, with all of their captions.
+    folders
+        Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the tables;
+        what `open_eval_images` and `open_captions` name, `tokens` made here if not given.
+    device
+        Where to embed.
 
     Raises
     ------
     VseppError
-        If the split has no images.
+        If an artefact does not fit the run, or the split has no images.
     """
-    image_rows = np.flatnonzero(np.asarray(images["split"]) == split)[:limit]
-    if not len(image_rows):
-        splits = ", ".join(dict.fromkeys(images["split"]))
-        raise VseppError(f"split {split!r} has no images in this corpus; it has {splits}")
-    owners = np.asarray(captions["image_index"]).astype(np.int64)
-    caption_rows = np.flatnonzero(np.isin(owners, image_rows))
-    return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
+    images, captions = read_tables(folders["corpus"])
+    inputs = open_eval_images(run, folders, len(images))
+    vocabulary = Vocabulary.read(folders["run"])
+    # Trained weights include those of an encoder inside the model.
+    model = load_joint(run, folders["run"] / "model.safetensors", len(vocabulary)).to(device)
+    if "tokens" in folders:
+        texts = open_captions(folders, len(captions))
+    else:
+        texts = Tokens.from_captions(captions, vocabulary)
+    return model, inputs, texts, split_rows(images, captions, split)
 
 
 def encode_split(

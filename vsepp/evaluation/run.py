@@ -1,4 +1,4 @@
-"""A trained run → embeddings of a split → ranks and recalls."""
+"""Embeddings of a split, as a run has them → ranks and recalls."""
 
 from __future__ import annotations
 
@@ -7,86 +7,53 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import EvaluationSpec, RunSpec
-from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.data.tables import read_tables
-from vsepp.evaluation.encode import SplitRows, encode_split, split_rows
+from vsepp.base.publish import EMBEDDINGS
+from vsepp.base.spec import EvaluationSpec
+from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.evaluate import Evaluation, Rerank, evaluate, save
-from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import DOT, EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import own_captions
-from vsepp.features.captions import CaptionStates, open_captions
-from vsepp.features.images import EvalImages, open_eval_images
-from vsepp.models.joint import JointEmbedding, load_joint
 
 
 def evaluate_run(
-    spec: EvaluationSpec,
-    folders: Mapping[str, Path],
-    out: Path,
-    device: torch.device,
+    spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path, rerank: Rerank | None = None
 ) -> list[Evaluation]:
-    """Embed a split with the best snapshot of a run, rank it under each protocol, and write the results.
+    """Rank the test split by a run's embeddings, or by the mean of two runs' scores, under each protocol and truth.
 
     Parameters
     ----------
     spec
-        The run's spec, the split and the protocols.
-    folders
-        Role → folder: `run`, with `model.safetensors` and the `vocabulary.json` that it was trained with; `corpus`, the tables;
-        what `open_eval_images` and `open_captions` name, `tokens` made here if not given; and `<truth>_<role>` → raw file of a truth.
-    out
-        Folder that gets `embeddings.npz`, `metrics.json` and `ranks.npz`; of a model with a matcher also `best.npz`.
-    device
-        Where to embed.
-
-    Raises
-    ------
-    VseppError
-        If an artefact does not fit the run, or the split is too small for a protocol, or for re-ranking.
-    """
-    model, *_ = opened = _opened(spec.run, spec.split, folders, device)
-    tested = encode_split(*opened, device=device)
-    rerank = None if model.matcher is None else Reranker.of(*opened, device=device).best
-    return _evaluated(tested, spec, folders, out, rerank)
-
-
-def evaluate_ensemble(
-    spec: EvaluationSpec,
-    inputs: Mapping[str, Path],
-    out: Path,
-) -> list[Evaluation]:
-    """Rank a split by the mean of two runs' scores under each protocol, and write the results as `evaluate_run` does.
-
-    Parameters
-    ----------
-    spec
-        The protocols.
+        The run, the ensemble and the protocols.
     inputs
-        Role → `first` and `second`, the `embeddings.npz` of the two runs; `corpus` and `second_corpus`, which the runs embedded; raw
-        files of truths as for `evaluate_run`.
+        Role → folder: `run`, with its `embeddings.npz`; of an ensemble also `second`, and `corpus` and `second_corpus`, which the two
+        runs embedded; of truths `corpus`, and `<truth>_<role>` → raw file.
     out
-        Folder of the results.
+        Folder that gets `metrics.json` and `ranks.npz`; of an ensemble also `embeddings.npz`, of a model with a matcher `best.npz`.
+    rerank
+        How a matcher scores the best again.
 
     Raises
     ------
     VseppError
-        As `mean_of_scores`, if the runs embedded other captions or in another order, and if the split is too small for a protocol.
+        If the split is too small for a protocol, or for re-ranking; of an ensemble also as `mean_of_scores`, and if the runs embedded
+        other captions or in another order.
     """
-    texts = [_texts(inputs[role], spec.split) for role in ("corpus", "second_corpus")]
-    differing = next((k for k, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), None)
-    if differing is not None:
-        raise VseppError(
-            f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
-            f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
-        )
-    tested = mean_of_scores(*(TestSet.read(inputs[role], of_corpus=True) for role in ("first", "second")))
-    return _evaluated(tested, spec, inputs, out)
+    tested = _embedded(inputs["run"])
+    if spec.ensemble:
+        _require_same_captions(spec, inputs)
+        tested = mean_of_scores(tested, _embedded(inputs["second"]))
+    tested = with_ids(tested, spec, inputs)
+    if spec.ensemble:
+        tested.save(out / EMBEDDINGS)
+    return results_of(tested, spec, inputs, out, rerank)
+
+
+def _embedded(run: Path) -> TestSet:
+    return TestSet.read(run / EMBEDDINGS, of_corpus=True)
 
 
 def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
@@ -111,17 +78,34 @@ def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
     return TestSet(EmbeddingScores(images, captions), first.caption_to_image, of_corpus=True)
 
 
-def _evaluated(
+def with_ids(tested: TestSet, spec: EvaluationSpec, inputs: Mapping[str, Path]) -> TestSet:
+    """The same test set, with the ids of COCO's images and captions where an evaluation has truths; inputs as of `evaluate_run`.
+
+    Raises
+    ------
+    VseppError
+        If the corpus has other ids.
+    """
+    if not spec.truths:
+        return tested
+    corpus = inputs["corpus"]
+    images, captions = read_tables(corpus)
+    rows = split_rows(images, captions, spec.split)
+    expected = "whole numbers of COCO, which truths know images by"
+    if other := [name for name in images["image_id"][rows.images] if not name.isdecimal()]:
+        raise VseppError(f"{corpus}: its images have ids such as {other[0]!r}; expected {expected}")
+    image_ids = images["image_id"][rows.images].astype(np.int64)
+    return replace(tested, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
+
+
+def results_of(
     tested: TestSet,
     spec: EvaluationSpec,
     inputs: Mapping[str, Path],
     out: Path,
     rerank: Rerank | None = None,
 ) -> list[Evaluation]:
-    """Write embeddings, and their results under each protocol and truth."""
-    if spec.truths:
-        tested = _with_ids(tested, inputs["corpus"], spec.split)
-    tested.save(out / "embeddings.npz")
+    """Results of a test set under each protocol and truth, written to `out`; arguments and errors as of `evaluate_run`."""
     truths = [
         own_captions(tested.caption_to_image, protocol, spec.fold_size)
         for protocol in spec.protocols
@@ -135,15 +119,15 @@ def _evaluated(
     return results
 
 
-def _with_ids(tested: TestSet, corpus: Path, split: str) -> TestSet:
-    """The same test set with the ids of COCO's images and captions."""
-    images, captions = read_tables(corpus)
-    rows = split_rows(images, captions, split)
-    expected = "whole numbers of COCO, which truths know images by"
-    if other := [name for name in images["image_id"][rows.images] if not name.isdecimal()]:
-        raise VseppError(f"{corpus}: its images have ids such as {other[0]!r}; expected {expected}")
-    image_ids = images["image_id"][rows.images].astype(np.int64)
-    return replace(tested, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
+def _require_same_captions(spec: EvaluationSpec, inputs: Mapping[str, Path]) -> None:
+    """Refuse an ensemble of runs that embedded other captions."""
+    texts = [_texts(inputs[role], spec.split) for role in ("corpus", "second_corpus")]
+    differing = next((k for k, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), None)
+    if differing is not None:
+        raise VseppError(
+            f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
+            f"{inputs['second_corpus']} {texts[1][differing]!r}; the two runs must embed the same captions in the same order"
+        )
 
 
 def _texts(corpus: Path, split: str) -> list[str]:
@@ -151,20 +135,3 @@ def _texts(corpus: Path, split: str) -> list[str]:
     _, captions = read_tables(corpus)
     chosen = zip(captions["text"], captions["split"], strict=True)
     return ["".join(filter(str.isalnum, text.lower())) for text, of in chosen if of == split]
-
-
-def _opened(
-    run: RunSpec, split: str, folders: Mapping[str, Path], device: torch.device
-) -> tuple[JointEmbedding, EvalImages, Tokens | CaptionStates, SplitRows]:
-    """A trained model and its inputs for a split, as `encode_split` takes them."""
-    images, captions = read_tables(folders["corpus"])
-    inputs = open_eval_images(run, folders, len(images))
-    vocabulary = Vocabulary.read(folders["run"])
-    # Trained weights include those of an encoder inside the model.
-    model = load_joint(run, folders["run"] / "model.safetensors", len(vocabulary)).to(device)
-    if "tokens" in folders:
-        texts = open_captions(folders, len(captions))
-    else:
-        texts = Tokens.from_captions(captions, vocabulary)
-    rows = split_rows(images, captions, split)
-    return model, inputs, texts, rows

@@ -1,8 +1,8 @@
-"""Artefacts that fit a trained run: vocabulary, encoder, crop, corpus."""
+"""A trained run of the spec that is wanted, and artefacts that fit it: vocabulary, encoder, crop, corpus."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,12 @@ from vsepp.base.manifest import (
     require_input,
     require_intact,
 )
-from vsepp.base.publish import CONFIG, VOCABULARY
+from vsepp.base.publish import CONFIG, MODEL_FILES, VOCABULARY
 from vsepp.base.spec import RunSpec, to_dict
 
 
 def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -> None:
-    """Refuse artefacts from which a trained run would make meaningless embeddings, and a run of another spec.
-
-    After a checkout of another commit the folder may hold one.
+    """Refuse artefacts from which a trained run would make meaningless embeddings.
 
     Parameters
     ----------
@@ -42,13 +40,7 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     VseppError
         Naming the artefact and the run, what was expected and what to give instead.
     """
-    if not (folder / MANIFEST).is_file():
-        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
-    made = require_intact(folder)
-    if keys := [key for key, *_ in differences(made, spec=to_dict(run)).spec]:
-        raise VseppError(
-            f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
-        )
+    made = require_run(run, folder, MODEL_FILES)
     corpus = artefacts["corpus"]
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)
@@ -65,6 +57,28 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
         _require_corpus(store, corpus, {manifest["inputs"].get("corpus")})
     if encoder := artefacts.get("encoder"):
         _require_encoder(made, folder, encoder, artefact_digest(encoder))
+
+
+def require_run(run: RunSpec, folder: Path, names: Sequence[str] = ()) -> dict[str, Any]:
+    """Manifest of a trained run; refuses one of another spec, which may lie there after a checkout of another commit.
+
+    Parameters
+    ----------
+    run
+        The run's spec.
+    folder
+        The trained run.
+    names
+        Files that must be as they were written; by default all.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
+    made = require_intact(folder, *names)
+    if keys := [key for key, *_ in differences(made, spec=to_dict(run)).spec]:
+        raise VseppError(
+            f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
+        )
+    return made
 
 
 def _require_features(

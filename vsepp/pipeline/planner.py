@@ -233,7 +233,7 @@ class _Planner:
             # A fine-tuned run starts from a run instead.
             trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
-                self._evaluation(self._evaluation_spec(run, spec), {"run": trained, **inputs})
+                self._evaluation(self._evaluation_spec(run, spec), trained, inputs)
 
     def _ensemble(self, run: str, *members: str) -> None:
         """Enter the evaluations of an ensemble of two runs."""
@@ -246,19 +246,17 @@ class _Planner:
         pictures = self.models[members[0]].pictures
         self.models[run] = Model(specs, self.parameters.protocols[run], pictures=pictures, ensemble=members)
         for seed, spec in specs.items():
-            first, second = (self._evaluated(run, member, seed) for member in members)
+            first, second = (self._trained(run, member, seed) for member in members)
             evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
             read = {
                 "corpus": self.by_folder[first.inputs["corpus"].path],
-                "second_corpus": self.by_folder[second.inputs["corpus"].path],
-                "run": self.by_folder[first.inputs["run"].path],
-                "first": first,
                 "second": second,
+                "second_corpus": self.by_folder[second.inputs["corpus"].path],
             }
-            self._evaluation(evaluated, read)
+            self._evaluation(evaluated, first, read)
 
-    def _evaluation(self, spec: EvaluationSpec, inputs: Mapping[str, Artefact]) -> None:
-        """Enter an evaluation, and the files of its truths."""
+    def _evaluation(self, spec: EvaluationSpec, run: Artefact, inputs: Mapping[str, Artefact]) -> None:
+        """Enter an evaluation of a run, and the files of its truths; `inputs`: what it may read besides the run's embeddings."""
         raw: dict[str, Input] = {}
         for name in spec.truths:
             installed = components.load("truth", name).installed()
@@ -267,12 +265,14 @@ class _Planner:
                 f"{name}_{role}": Input(installed[role], file) if installed else self._file(file)
                 for role, file in files.items()
             }
-        self._add("evaluation", spec, inputs, raw=raw)
+        if not (spec.ensemble or spec.run.model.matcher):
+            inputs = {"corpus": inputs["corpus"]} if spec.truths else {}
+        self._add("evaluation", spec, {"run": run, **inputs}, raw=raw)
 
-    def _evaluated(self, ensemble: str, member: str, seed: int) -> Artefact:
-        """The evaluation of a member of an ensemble."""
+    def _trained(self, ensemble: str, member: str, seed: int) -> Artefact:
+        """The training of a member of an ensemble."""
         try:
-            return self.table["evaluation", self.models[member].specs[seed].seeded_id]
+            return self.table["run", self.models[member].specs[seed].seeded_id]
         except KeyError:
             raise VseppError(
                 f"run {ensemble}: of {member} a record is kept, not its embeddings; drop it (vsepp record --drop {member}), or "
@@ -310,12 +310,13 @@ class _Planner:
             "checkpoint": Input(checkpoint, keys.checkpoint),
             "vocabulary": Input(vocabulary, keys.vocabulary),
         }
-        model = self._add("released", spec, raw=raw)
         words = VocabularySpec((), 1, file=keys.vocabulary)
         tokens = self._add(
             "tokens", words, {"captions": inputs["corpus"]}, raw={"vocabulary": raw["vocabulary"]}
         )
-        self._evaluation(self._evaluation_spec(run, spec), {**inputs, "run": model, "tokens": tokens})
+        inputs["tokens"] = tokens
+        model = self._add("released", spec, inputs, raw=raw)
+        self._evaluation(self._evaluation_spec(run, spec), model, inputs)
 
     def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
         return EvaluationSpec(spec, self.parameters.protocols[run], self.preset.evaluation.fold_size)

@@ -160,7 +160,7 @@ def _sources(plan: Plan, models: list[str]) -> Iterator[tuple[str, str]]:
     for name in models:
         spec = plan.models[name].spec
         evaluation = plan.evaluation(name, spec.init_seed)
-        corpus = plan.owner(evaluation.inputs["corpus"].path) if evaluation else None
+        corpus = plan.corpus_of(evaluation) if evaluation else None
         dataset = plan.parameters.datasets[plan.parameters.corpora[spec.dataset].dataset]
         reader = (corpus.spec if corpus else dataset).reader
         used |= dict.fromkeys([*spec.components, spec.encoder.component, ("reader", reader.name)])

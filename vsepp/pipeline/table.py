@@ -179,11 +179,16 @@ class Table:
             (
                 FOLDS.get(name, 0) * made.spec.fold_size
                 for made in self.of_kind("evaluation").values()
-                if made.inputs["corpus"].path == corpus.folder
+                if self.corpus_of(made) == corpus
                 for name in made.spec.protocols
             ),
             default=0,
         )
+
+    def corpus_of(self, evaluation: Artefact) -> Artefact | None:
+        """The corpus whose test split a model embedded."""
+        run = self.owner(evaluation.inputs["run"].path)
+        return self.owner(run.inputs["corpus"].path) if run else None
 
     # --- Written, and read by a job --------------------------------------------------------------------------
 

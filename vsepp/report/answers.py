@@ -10,6 +10,7 @@ import numpy as np
 
 from vsepp.base.files import read_json, reading
 from vsepp.base.manifest import require_intact
+from vsepp.base.publish import EMBEDDINGS
 from vsepp.data.arrays import read_npz
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.evaluation.scores import EmbeddingScores
@@ -101,9 +102,10 @@ class Answers:
         VseppError
             If the file was changed.
         """
-        folder = Path(self.model.evaluation)
-        require_intact(folder, "embeddings.npz")
-        return TestSet.read(folder / "embeddings.npz", of_corpus=True)
+        ensemble = self.model.evaluated.get("spec", {}).get("ensemble")
+        folder = Path(self.model.evaluation if ensemble else self.model.run)
+        require_intact(folder, EMBEDDINGS)
+        return TestSet.read(folder / EMBEDDINGS, of_corpus=True)
 
     @cached_property
     def lists(self) -> dict[str, np.ndarray]:

@@ -251,9 +251,9 @@ class TrainedSpec:
     trained: bool
     """Whether it was trained here and has a history; a released checkpoint has none."""
     run: str = ""
-    """Folder of the trained model; empty of a record."""
+    """Folder of the trained model and its embeddings; empty of a record."""
     evaluation: str = ""
-    """Folder of its embeddings, ranks and metrics; empty of a record."""
+    """Folder of its ranks and metrics, and of an ensemble's embeddings; empty of a record."""
     spec_digests: dict[str, str] = field(default_factory=dict)
     """`run` and `evaluation` → digest of the spec that the parameters give them; empty of a record, which stays what it is."""
     pictures: str = ""

@@ -129,8 +129,15 @@ def tolerances(rows: Iterable[Expected]) -> dict[tuple[str, str, str], tuple[flo
 
 
 def machine_of(model: Model) -> str:
-    """The kind of machine that decides how a model's sums are rounded, if it was trained and evaluated on one CPU's kind; else empty."""
-    kinds = {_kind(manifest) for manifest in (model.trained or {}, model.evaluated)}
+    """The kind of machine that decides how a model's sums are rounded, if it computed on one CPU's kind; else empty.
+
+    An evaluation without a matcher counts, and rounds nothing.
+    """
+    computed = [
+        model.trained or {},
+        *([model.evaluated] if "device" in model.evaluated.get("facts", {}) else []),
+    ]
+    kinds = set(map(_kind, computed))
     return kinds.pop() if len(kinds) == 1 else ""
 
 

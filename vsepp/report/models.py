@@ -59,9 +59,9 @@ class Model:
     history_csv: str = ""
     """`history.csv`; empty of a model that was not trained here."""
     run: str = ""
-    """Folder of the trained model; empty of a record."""
+    """Folder of the trained model and its embeddings; empty of a record."""
     evaluation: str = ""
-    """Folder of its embeddings, ranks and metrics; empty of a record."""
+    """Folder of its ranks and metrics, and of an ensemble's embeddings; empty of a record."""
     study: str = ""
     """Folder of the records that it is one of; empty where its results are here."""
     pictures: str = ""
@@ -195,11 +195,15 @@ class Model:
         corpus of scenes, the scenes: other libraries write equal tables with other bytes.
         """
         tables = self.evaluated.get("inputs", {}).get("corpus")
-        if tables is None:
-            return ()
-        parameters = parent_of(self.evaluated, "corpus").get("spec_digest")
-        scenes = {made["spec_digest"] for made in ancestors_of(self.evaluated) if made["step"] == "scenes"}
-        return (tables, " ".join([parameters, *sorted(scenes)])) if parameters else (tables,)
+        ancestors = ancestors_of(self.evaluated) if self.evaluated else []
+        # Of runs the folder comes first, then its files.
+        corpora = [
+            made for made in ancestors if made["step"] == "corpus" and tables in (None, made["digest"])
+        ]
+        if not corpora:
+            return (tables,) if tables else ()
+        scenes = {made["spec_digest"] for made in ancestors if made["step"] == "scenes"}
+        return corpora[0]["digest"], " ".join([corpora[0]["spec_digest"], *sorted(scenes)])
 
 
 Models = Mapping[str, Sequence[Model]]

@@ -115,7 +115,6 @@ def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) ->
     """
     from vsepp.data.arrays import read_npz
 
-    # Not the embeddings beside the metrics: nothing here reads them, and they are large.
     evaluated = require_intact(evaluation, METRICS_FILE, RANKS_FILE)
     manifest, history = None, ""
     if run and (run / MANIFEST).is_file():

@@ -1,4 +1,4 @@
-"""What a run trains and validates on, from the artefacts of earlier steps."""
+"""What a run trains, validates and is tested on, from the artefacts of earlier steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
 from vsepp.base.spec import RunSpec
 from vsepp.data.captions import Vocabulary
-from vsepp.data.tables import read_tables
-from vsepp.evaluation.encode import SplitRows, split_rows
+from vsepp.data.tables import SplitRows, read_tables, split_rows
 from vsepp.features.captions import open_captions
 from vsepp.features.images import Images, open_images
 from vsepp.training.augment import TrainingCaptions, augmented_images
@@ -21,7 +20,7 @@ from vsepp.training.augment import TrainingCaptions, augmented_images
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """Training pairs with their images and captions, and the validation split."""
+    """Training pairs with their images and captions, and the validation and test split."""
 
     images: Images
     captions: TrainingCaptions
@@ -34,6 +33,8 @@ class TrainingData:
     caption_ids: np.ndarray
     """int64 `(n_pairs,)`, id of each pair's caption: what is drawn for the pair depends on it."""
     validation: SplitRows
+    test: SplitRows
+    """What the best snapshot embeds in the end."""
     folders: Mapping[str, Path]
     """Role → folder of every artefact that the run reads."""
 
@@ -55,7 +56,7 @@ def load_training_data(run: RunSpec, folders: Mapping[str, Path], placing: Placi
     Raises
     ------
     VseppError
-        If artefacts do not belong to one corpus, or the corpus has no captions to train on.
+        If artefacts do not belong to one corpus, or the corpus has no captions to train on, or no split of validation or test.
     """
     images, captions = read_tables(folders["corpus"])
     splits = ("train", "restval") if run.restval else ("train",)
@@ -73,5 +74,6 @@ def load_training_data(run: RunSpec, folders: Mapping[str, Path], placing: Placi
         image_rows=np.asarray(captions["image_index"])[pairs].astype(np.int64),
         caption_ids=caption_ids[pairs],
         validation=split_rows(images, captions, "val", run.validation_images),
+        test=split_rows(images, captions, "test"),
         folders=folders,
     )

@@ -1,4 +1,4 @@
-"""Train a run: epochs, validation, the best snapshot, and resuming after a kill."""
+"""Train a run: epochs, validation, the best snapshot and its test embeddings, and resuming after a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
-from vsepp.base.publish import CONFIG, publish, spec_of
+from vsepp.base.publish import CONFIG, EMBEDDINGS, publish, spec_of
 from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import chance_rsum, retrieval_metrics, retrieval_ranks
@@ -72,18 +72,18 @@ def train(
 ) -> dict[str, Any]:
     """Train a run, select the snapshot with the best sum of recalls on validation, and publish it.
 
-    A training that was killed resumes from its last checkpoint, even within an epoch, and ends with the same weights and
-    history as an uninterrupted one, on a CPU bit for bit.
+    A training that was killed resumes from its last checkpoint, even within an epoch, and ends with the same weights, history and
+    embeddings as an uninterrupted one, on a CPU bit for bit.
 
     Parameters
     ----------
     run
         What to train.
     data
-        Pairs, images, captions and validation split.
+        Pairs, images, captions, validation and test split. The test split is embedded at the end and decides nothing.
     out
         Folder of the results: `model.safetensors` (weights of the best epoch, without a frozen encoder's
-        weights), `history.csv`, `config.json` (the run's spec).
+        weights), `history.csv`, `config.json` (the run's spec), `embeddings.npz` (of the test split, by these weights).
     state
         Working folder that survives a kill, of this run, code and inputs only. The caller removes it.
     device
@@ -334,7 +334,10 @@ def _publish_best(
         state / HISTORY_FILE, csv_text([field.name for field in fields(EpochRecord)], map(vars, history))
     )
     write_text(state / CONFIG, to_json(run) + "\n")
-    names = [MODEL_FILE, HISTORY_FILE, CONFIG]
+    training.model.load_state_dict(progress.best["model"])
+    tested = encode_split(training.model, data.images, data.captions.all, data.test, training.device)
+    tested.save(state / EMBEDDINGS)
+    names = [MODEL_FILE, HISTORY_FILE, CONFIG, EMBEDDINGS]
     if progress.best["loss"]:
         save_file(progress.best["loss"], state / LOSS_FILE)
         names.append(LOSS_FILE)

@@ -1,4 +1,4 @@
-# Trained and released models → embeddings of the test images and captions → ranks and recalls.
+# Embeddings of the test images and captions → ranks and recalls.
 
 
 rule evaluate:
@@ -16,7 +16,7 @@ rule evaluate:
         digest=digest,
         plan=plan,
     message:
-        "Evaluate {wildcards.evaluation}: embed and rank the test images and captions (log: {log})"
+        "Evaluate {wildcards.evaluation}: rank the test images and captions (log: {log})"
     shell:
         "vsepp make evaluation {wildcards.evaluation} --plan {params.plan} --threads {threads} > {log} 2>&1"
 

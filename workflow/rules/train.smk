@@ -1,4 +1,4 @@
-# Features or images, and word ids → trained models. One job per run and seed.
+# Features or images, and word ids → trained models and their embeddings of the test split. One job per run and seed.
 
 
 rule train:
@@ -28,12 +28,14 @@ rule import_released:
         files("released"),
     log:
         f"{LOGS}/{PLAN.variant}/import_released/{{released}}.log",
+    threads: threads
     resources:
         mem_mb=MEMORY,
+        gpu_part=gpu_parts,
     params:
         digest=digest,
         plan=plan,
     message:
-        "Convert the released checkpoint {wildcards.released} (log: {log})"
+        "Convert the released checkpoint {wildcards.released}, and embed the test split (log: {log})"
     shell:
         "vsepp make released {wildcards.released} --plan {params.plan} --threads {threads} > {log} 2>&1"

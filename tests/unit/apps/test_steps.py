@@ -59,9 +59,9 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def read(made, monkeypatch):
-    """Role → folder of what an evaluation of the other run would read, but for its model and word ids."""
+    """Role → folder of what embedding with the other run would read, but for its model and word ids."""
     monkeypatch.chdir(made)
-    inputs = plan(**OVERRIDES).table["evaluation", f"{OTHER}/seed-0"].inputs
+    inputs = plan(**OVERRIDES).table["run", f"{OTHER}/seed-0"].inputs
     return {role: inputs[role].path for role in ("corpus", "features")}
 
 
@@ -108,12 +108,25 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
     assert f"did you mean {RUN}/seed-0" in capsys.readouterr().err
 
 
+def test_an_evaluation_imports_no_torch(made, monkeypatch):
+    monkeypatch.chdir(made)
+    found = plan(**OVERRIDES)
+    row = found.table["evaluation", f"{RUN}/seed-0"]
+    before = {name: (row.folder / name).read_bytes() for name in row.step.files(row.spec)}
+    shutil.rmtree(row.folder)
+    program = "import sys; sys.modules['torch'] = None; from vsepp.apps.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = ["make", "evaluation", row.name, "--plan", str(found.write())]
+    subprocess.run([sys.executable, "-c", program, *command], check=True)
+    assert {name: (row.folder / name).read_bytes() for name in row.step.files(row.spec)} == before
+
+
 def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
     monkeypatch.chdir(made)
-    evaluation = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"]
-    read = {role: evaluation.inputs[role].path for role in ("run", "corpus", "features")}
+    table = plan(**OVERRIDES).table
+    evaluation, trained = (table[kind, f"{RUN}/seed-0"] for kind in ("evaluation", "run"))
+    read = {role: trained.inputs[role].path for role in ("corpus", "features")} | {"run": trained.folder}
     call("evaluate", output=tmp_path, fold_size=10, protocol="1K", **read)
-    whole, alone = embeddings(evaluation.folder), embeddings(tmp_path)
+    whole, alone = embeddings(trained.folder), embeddings(tmp_path)
     assert whole.keys() == alone.keys()
     assert all(np.array_equal(whole[name], alone[name]) for name in whole)
     kept = json.loads((evaluation.folder / "metrics.json").read_text())
@@ -137,7 +150,7 @@ def test_ones_own_pictures_are_embedded_by_a_copied_run_and_scored(read, tmp_pat
 
 
 def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read, tmp_path, capsys):
-    theirs = plan(**OVERRIDES).table["evaluation", f"{RUN}/seed-0"].inputs["features"].path
+    theirs = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["features"].path
     options = ["--corpus", str(read["corpus"]), "--features", str(theirs), "--output", str(tmp_path / "out")]
     assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
     assert f"{theirs}: made from the images of another corpus than" in capsys.readouterr().err

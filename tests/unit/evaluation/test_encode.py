@@ -10,8 +10,9 @@ from closeness import assert_near
 
 from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens
+from vsepp.data.tables import split_rows
 from vsepp.evaluation import encode
-from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.evaluation.encode import encode_split
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import ImageBatch
 

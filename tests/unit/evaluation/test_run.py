@@ -13,11 +13,11 @@ from test_sets import under
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.data.tables import read_tables, write_tables
-from vsepp.evaluation.encode import encode_split, split_rows
+from vsepp.data.tables import read_tables, split_rows, write_tables
+from vsepp.evaluation.encode import encode_split, open_run
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.ranks import kept_ranks
-from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
+from vsepp.evaluation.run import evaluate_run, results_of
 from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.features.images import Features, open_eval_images
@@ -59,9 +59,12 @@ def live(made, **changes):
     return tiny.artefacts(made.corpus, **{"run": made.root / "live", **changes})
 
 
-def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
-    spec = EvaluationSpec(RUN, ("5x1K", "5K"), fold_size=1)
-    found = evaluate_run(spec, frozen(made), tmp_path / "whole", CPU)
+def embedded(run, split, folders):
+    """A split, as a run embeds it."""
+    return encode_split(*open_run(run, split, folders, CPU), device=CPU)
+
+
+def test_one_step_ranks_and_writes_what_the_parts_do(made, tmp_path):
     by_hand = encode_split(
         made.model,
         Features(np.load(made.corpus / "features-vgg/features.npy"), sets=False),
@@ -69,19 +72,21 @@ def test_one_step_embeds_ranks_and_writes_what_the_parts_do(made, tmp_path):
         split_rows(*read_tables(made.corpus / "corpus"), "test"),
         CPU,
     )
-    by_hand.save(tmp_path / "parts" / "embeddings.npz")
+    assert np.array_equal(embedded(RUN, "test", frozen(made)).scores.images, by_hand.scores.images)
+    by_hand.save(tmp_path / "run" / "embeddings.npz")
+    spec = EvaluationSpec(RUN, ("5x1K", "5K"), fold_size=1)
+    found = evaluate_run(spec, {"run": tmp_path / "run"}, tmp_path / "whole")
     save([under(by_hand, name, 1) for name in ("5x1K", "5K")], tmp_path / "parts")
-    names = ["embeddings.npz", "metrics.json", "ranks.npz"]
+    names = ["metrics.json", "ranks.npz"]
     assert sorted(path.name for path in (tmp_path / "whole").iterdir()) == names
     for name in names:
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
     assert json.loads((tmp_path / "whole" / "metrics.json").read_text()) == {
         evaluation.protocol: evaluation.to_dict() for evaluation in found
     }
-    assert TestSet.read(tmp_path / "whole" / "embeddings.npz").scores.similarity == RUN.model.similarity
 
 
-def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_path):
+def test_a_run_is_judged_by_cocos_ids(made, tmp_path):
     images, captions = read_tables(made.corpus / "corpus")
     columns = {name: images[name] for name in ("file_name", "container", "member", "split")}
     ids = 1000 + np.arange(len(images))
@@ -114,13 +119,12 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
     run = tiny.FROZEN
     model_folder = tmp_path / "run"
     saved(model_folder, run, made.corpus)
+    embedded(run, "test", frozen(made, run=model_folder)).save(model_folder / "embeddings.npz")
     spec = EvaluationSpec(run, ("5K", "cxc"), fold_size=1)
-    folders = tiny.artefacts(made.corpus, run=model_folder, corpus=tmp_path / "corpus")
-    own_captions, judged = evaluate_run(spec, folders | raw, tmp_path / "out", CPU)
+    folders = {"run": model_folder, "corpus": tmp_path / "corpus"}
+    own_captions, judged = evaluate_run(spec, folders | raw, tmp_path / "out")
     metrics = json.loads((tmp_path / "out" / "metrics.json").read_text())
     assert list(metrics) == ["5K", "cxc"] and metrics["cxc"] == judged.to_dict()
-    found = TestSet.read(tmp_path / "out" / "embeddings.npz")
-    assert (found.image_ids == image_ids).all() and (found.caption_ids == caption_ids).all()
     # The caption with two images ranks at least as well as under its own alone.
     ranks = kept_ranks(dict(np.load(tmp_path / "out" / "ranks.npz")), "cxc")
     asked = int(np.flatnonzero(np.sort(caption_ids) == other)[0])
@@ -128,34 +132,23 @@ def test_a_run_is_judged_by_cocos_ids_and_its_embeddings_keep_them(made, tmp_pat
     assert ranks["t2i"].best[asked] <= own_captions.ranks["t2i"].best[-1]
     assert list(ranks)[2:] == ["t2t", "i2i"] and ranks["i2i"].counts.tolist() == [1, 1]
     with pytest.raises(VseppError, match="whole numbers of COCO"):
-        evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other", CPU)
+        evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other")
 
 
-def embedded(run, split, folders, out):
-    """Embeddings of a split, as an evaluation writes them."""
-    evaluate_run(EvaluationSpec(run, ("5K",), fold_size=1, split=split), folders, out, CPU)
-    return TestSet.read(out / "embeddings.npz")
-
-
-def test_a_split_may_be_named(made, tmp_path):
-    found = {
-        split: embedded(RUN, split, frozen(made), tmp_path / split) for split in ("train", "val", "test")
-    }
+def test_a_split_may_be_named(made):
+    found = {split: embedded(RUN, split, frozen(made)) for split in ("train", "val", "test")}
     assert {split: len(part.scores.images) for split, part in found.items()} == {
         split: tiny.SPLITS[split] for split in found
     }
 
 
-def test_ids_are_made_with_the_runs_words_where_none_are_given(made, tmp_path):
-    given, made_here = (
-        embedded(RUN, "test", frozen(made, **changes), tmp_path / name)
-        for name, changes in (("given", {}), ("made", {"tokens": None}))
-    )
+def test_ids_are_made_with_the_runs_words_where_none_are_given(made):
+    given, made_here = (embedded(RUN, "test", frozen(made, **changes)) for changes in ({}, {"tokens": None}))
     assert np.array_equal(given.scores.captions, made_here.scores.captions)
 
 
-def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made, tmp_path):
-    found = embedded(LIVE, "test", live(made, encoder=None), tmp_path)
+def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made):
+    found = embedded(LIVE, "test", live(made, encoder=None))
     rows = split_rows(*read_tables(made.corpus / "corpus"), "test")
     images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()))
     with torch.inference_mode():
@@ -171,16 +164,18 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
     other = frozen(made, tokens=tmp_path), frozen(made, features=few)
     missing = frozen(made, features=None), live(made, eval_store=None)
     for call, message in (
-        (lambda: embedded(RUN, "test", other[0], tmp_path), r"3 .*117"),
-        (lambda: embedded(RUN, "test", other[1], tmp_path), r"few/features\.npy.*\b3\b.*\b39\b"),
-        (lambda: embedded(RUN, "test", missing[0], tmp_path), r"tiny.*features"),
-        (lambda: embedded(LIVE, "test", missing[1], tmp_path), r"tiny.*eval_store"),
+        (lambda: embedded(RUN, "test", other[0]), r"3 .*117"),
+        (lambda: embedded(RUN, "test", other[1]), r"few/features\.npy.*\b3\b.*\b39\b"),
+        (lambda: embedded(RUN, "test", missing[0]), r"tiny.*features"),
+        (lambda: embedded(LIVE, "test", missing[1]), r"tiny.*eval_store"),
         (
-            lambda: embedded(RUN, "test", frozen(made, run=tmp_path), tmp_path),
+            lambda: embedded(RUN, "test", frozen(made, run=tmp_path)),
             "vocabulary.json: no such file",
         ),
         (
-            lambda: evaluate_run(EvaluationSpec(RUN, ("5K", "1K"), 7), frozen(made), tmp_path, CPU),
+            lambda: results_of(
+                embedded(RUN, "test", frozen(made)), EvaluationSpec(RUN, ("5K", "1K"), 7), {}, tmp_path
+            ),
             "1 × 7 = 7 test images, got 6",
         ),
     ):
@@ -190,18 +185,20 @@ def test_what_does_not_belong_together_is_refused(made, tmp_path):
 
 def test_an_ensemble_is_of_the_same_captions_in_the_same_order(made, tmp_path):
     spec = EvaluationSpec(RUN, ("5K",), fold_size=1, ensemble="both", second=RUN)
-    found = embedded(RUN, "test", frozen(made), tmp_path / "embedded")
+    found = embedded(RUN, "test", frozen(made))
     dot = TestSet(EmbeddingScores(found.scores.images, found.scores.captions), found.caption_to_image)
     dot.save(tmp_path / "embeddings.npz")
-    inputs = dict.fromkeys(("first", "second"), tmp_path / "embeddings.npz")
+    inputs = dict.fromkeys(("run", "second"), tmp_path)
     inputs |= {"corpus": made.corpus / "corpus", "second_corpus": tmp_path / "other"}
     images, words = (pd.read_parquet(inputs["corpus"] / f"{name}.parquet") for name in ("images", "captions"))
     # Split into words, as published captions are.
     write_tables(inputs["second_corpus"], images, words.assign(text=words["text"] + " ."))
-    (both,) = evaluate_ensemble(spec, inputs, tmp_path / "both")
+    (both,) = evaluate_run(spec, inputs, tmp_path / "both")
     assert both.metrics == under(dot).metrics
+    kept = TestSet.read(tmp_path / "both" / "embeddings.npz", of_corpus=True)
+    assert under(kept).metrics == both.metrics
     write_tables(inputs["second_corpus"], images, words.assign(text=words["text"].to_numpy()[::-1]))
     with pytest.raises(
         VseppError, match=r"ensemble both: caption \d+ of .* the same captions in the same order"
     ):
-        evaluate_ensemble(spec, inputs, tmp_path / "wrong")
+        evaluate_run(spec, inputs, tmp_path / "wrong")

@@ -13,7 +13,7 @@ import pytest
 from installed import DOTS, install
 from PIL import Image
 from pydantic import TypeAdapter
-from reported import CLEAN, DIRTY, I2T, seal
+from reported import CLEAN, DIRTY, I2T, keep_embeddings, seal
 from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
@@ -330,7 +330,7 @@ def answering(models, run, ranked_first, pictures, rerank=None, **more):
     tested = embedded(images, captions, np.repeat(np.arange(3), 2))
     folder = Path(spec.evaluation)
     save([under(tested, rerank=rerank)], folder)
-    tested.save(folder / "embeddings.npz")
+    keep_embeddings(Path(spec.run), tested)
     digest = artefact_digest(Path(spec.run))
     made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
     seal(folder, "evaluate", CLEAN, [made], {"run": digest})
@@ -393,7 +393,7 @@ def test_answers_of_a_model_that_was_re_ranked_are_those_of_its_lists(models, pi
 def test_answers_of_other_embeddings_than_were_measured_are_refused(models, pictures, draw):
     for run in ("vse0", "vsepp"):
         answering(models, run, 0, pictures)
-    with (Path(models.specs["vse0"][0].evaluation) / "embeddings.npz").open("ab") as stream:
+    with (Path(models.specs["vse0"][0].run) / "embeddings.npz").open("ab") as stream:
         stream.write(b"more")
     with pytest.raises(VseppError, match=r"embeddings\.npz: is not what its step wrote"):
         draw("figure3", ANSWERS)

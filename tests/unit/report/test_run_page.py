@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reported import CLEAN, seal
+from reported import CLEAN, keep_embeddings, seal
 from test_sets import embedded
 
 from vsepp.base.manifest import artefact_digest
@@ -41,7 +41,7 @@ def judged(models, tmp_path):
     spec = models.add("mine")
     folder = Path(spec.evaluation)
     save(evaluate(tested, [truth]), folder)
-    tested.save(folder / "embeddings.npz")
+    keep_embeddings(Path(spec.run), tested)
     made = {
         "step": "train",
         "digest": artefact_digest(Path(spec.run)),

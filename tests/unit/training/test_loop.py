@@ -13,11 +13,11 @@ from safetensors.torch import load_file
 from tiny_corpus import assert_same_results, history, killed_at, run_in, weights
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component, EvaluationSpec
+from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens, Vocabulary
+from vsepp.data.tables import read_tables, split_rows
+from vsepp.evaluation.encode import encode_split, open_run
 from vsepp.evaluation.ranks import retrieval_metrics, retrieval_ranks
-from vsepp.evaluation.run import evaluate_run
-from vsepp.evaluation.test_set import TestSet
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
@@ -74,9 +74,9 @@ def test_an_epoch_is_adam_on_the_clipped_gradient_of_the_summed_loss(corpus, tmp
 def encoded(run, out, corpus, split):
     """Embeddings of a split by a trained run, whose folder has the vocabulary as the step leaves it."""
     Vocabulary.read(corpus / "tokens").write(out)
-    spec = EvaluationSpec(run, ("5K",), fold_size=1, split=split)
-    evaluate_run(spec, tiny.artefacts(corpus) | {"run": out}, out / split, tiny.CPU)
-    return TestSet.read(out / split / "embeddings.npz")
+    return encode_split(
+        *open_run(run, split, tiny.artefacts(corpus) | {"run": out}, tiny.CPU), device=tiny.CPU
+    )
 
 
 @pytest.mark.parametrize("run", [tiny.FROZEN, tiny.LEGACY], ids=["frozen", "live"])
@@ -90,6 +90,19 @@ def test_the_published_weights_are_those_of_the_best_epoch(corpus, tmp_path, run
     metrics = retrieval_metrics(retrieval_ranks(found))
     assert metrics.rsum == pytest.approx(facts["best_rsum"])
     assert metrics.t2i.r5 == pytest.approx(float(rows[facts["best_epoch"] - 1]["t2i_r5"]))
+    # So are the embeddings of the test split.
+    encoded(run, out, corpus, "test").save(tmp_path / "embeddings.npz")
+    assert (out / "embeddings.npz").read_bytes() == (tmp_path / "embeddings.npz").read_bytes()
+
+
+def test_the_test_split_decides_nothing(corpus, tmp_path):
+    data = tiny.data_of(tiny.FROZEN, corpus)
+    other = dataclasses.replace(data, test=split_rows(*read_tables(corpus / "corpus"), "restval"))
+    one, two = (run_in(tmp_path / name, tiny.FROZEN, of)[0] for name, of in (("one", data), ("two", other)))
+    assert (one / "model.safetensors").read_bytes() == (two / "model.safetensors").read_bytes()
+    assert (one / "embeddings.npz").read_bytes() != (two / "embeddings.npz").read_bytes()
+    (two / "embeddings.npz").write_bytes((one / "embeddings.npz").read_bytes())
+    assert_same_results(one, two)
 
 
 def test_results_hold_the_spec_a_row_an_epoch_and_no_frozen_encoder(corpus, tmp_path):
@@ -101,7 +114,8 @@ def test_results_hold_the_spec_a_row_an_epoch_and_no_frozen_encoder(corpus, tmp_
     assert all(float(row["pairs_per_second"]) > 0 for row in rows)
     assert not any(key.startswith("encoder.") for key in weights(out))
     assert not facts["encoder_in_model"]
-    assert sorted(path.name for path in out.iterdir()) == ["config.json", "history.csv", "model.safetensors"]
+    names = ["config.json", "embeddings.npz", "history.csv", "model.safetensors"]
+    assert sorted(path.name for path in out.iterdir()) == names
 
 
 def test_a_legacy_encoder_moves_its_statistics_and_not_its_weights(corpus, tmp_path):

@@ -1,7 +1,6 @@
 """Image heads and optimisers of another package; images as sets of vectors; token kinds."""
 
 import dataclasses
-import shutil
 
 import numpy as np
 import pytest
@@ -13,9 +12,8 @@ from tiny_corpus import Killed, artefacts, assert_same_results, killed_at, run_i
 
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
-from vsepp.base.spec import Component, EvaluationSpec, SizeAugmentationSpec, from_dict, to_dict
+from vsepp.base.spec import Component, SizeAugmentationSpec, from_dict, to_dict
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.test_set import TestSet
 from vsepp.features.images import Features, open_eval_images
 from vsepp.models.joint import load_joint
@@ -58,13 +56,9 @@ def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path
     one, other = tiny.weights(out), tiny.weights(of_means)
     torch.testing.assert_close(one["image_map.map.weight"], other["image_map.weight"], rtol=1e-3, atol=1e-4)
     assert [row["rsum"] for row in tiny.history(out)] == [row["rsum"] for row in tiny.history(of_means)]
-    # From the trained folder to embeddings, as evaluation reads both.
-    shutil.copy(artefacts(corpus)["tokens"] / "vocabulary.json", out)
-    folders = artefacts(corpus) | {"run": out, "features": sets}
-    evaluate_run(EvaluationSpec(POOLED, ("5K",), fold_size=1), folders, tmp_path / "tested", tiny.CPU)
-    found = TestSet.read(tmp_path / "tested" / "embeddings.npz")
+    found = TestSet.read(out / "embeddings.npz")
     assert found.scores.images.shape == (tiny.SPLITS["test"], POOLED.model.joint_dim)
-    model = load_joint(POOLED, out / "model.safetensors", len(Vocabulary.read(out)))
+    model = load_joint(POOLED, out / "model.safetensors", len(Vocabulary.read(corpus / "tokens")))
     alone = Features(np.load(sets / "features.npy"), sets=True).eval(np.array([0]))
     padded = torch.cat([alone.values, torch.zeros(1, 9, alone.values.shape[2])], dim=1)
     torch.testing.assert_close(

@@ -93,6 +93,16 @@ def test_a_training_cut_short_in_its_validation_validates_again(corpus, tmp_path
     assert_same_results(whole, out)
 
 
+def test_a_training_cut_short_after_its_last_epoch_embeds_the_test_split(corpus, tmp_path):
+    data = tiny.data_of(tiny.LEGACY, corpus)
+    whole, facts = run_in(tmp_path / "whole", tiny.LEGACY, data)
+    with pytest.raises(Killed):
+        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, facts["epochs"], "eval"), checkpoint_seconds=0)
+    assert not (tmp_path / "cut" / "out").exists()
+    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 0))  # no step is taken again
+    assert_same_results(whole, out)
+
+
 def written_at(path):
     """When a file was written; `None` where there is none, as between two generations."""
     try:

@@ -17,8 +17,9 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import is_there, output_folder
 from vsepp.base.spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
-from vsepp.pipeline.step import Artefact, Input
-from vsepp.pipeline.steps import STEPS
+from vsepp.pipeline.making import make, take_machine
+from vsepp.pipeline.step import Artefact, Facts, Input, Inputs, Job, Step
+from vsepp.pipeline.steps import released
 
 if TYPE_CHECKING:
     from vsepp.evaluation.evaluate import Evaluation
@@ -167,10 +168,41 @@ def _fetched(given: argparse.Namespace, name: str) -> Path:
     return source.path
 
 
+def _embed(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
+    """Embed a split with a trained run, and compute recalls and ranks as a workflow's evaluation does."""
+    from vsepp.base.publish import EMBEDDINGS
+    from vsepp.evaluation.encode import encode_split, open_run
+    from vsepp.evaluation.rerank import Reranker
+    from vsepp.evaluation.run import results_of, with_ids
+    from vsepp.pipeline.fitting import require_fitting
+
+    require_fitting(spec.run, inputs["run"], inputs)
+    placing, facts = take_machine(job, "evaluation")
+    model, *_ = opened = open_run(spec.run, spec.split, inputs, placing.device)
+    tested = with_ids(encode_split(*opened, device=placing.device), spec, inputs)
+    tested.save(out / EMBEDDINGS)
+    rerank = None if model.matcher is None else Reranker.of(*opened, device=placing.device).best
+    print(*results_of(tested, spec, inputs, out, rerank), sep="\n\n")
+    return facts
+
+
+_STEP = Step(
+    "evaluation",
+    EvaluationSpec,
+    _embed,
+    phase="results",
+    folder="",
+    modules=lambda spec: ["vsepp.evaluation.run", "vsepp.evaluation.rerank"],
+    components=lambda spec: [*released.components(spec.run), *(("truth", truth) for truth in spec.truths)],
+    sometimes=["best.npz"],
+    seed=lambda spec: spec.run.init_seed,
+)
+"""Evaluates a run on a corpus and a split that no plan has."""
+
+
 def _embed_and_score(given: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it."""
     from vsepp.base.publish import spec_of
-    from vsepp.pipeline.making import make
 
     if given.corpus is None:
         raise VseppError("evaluate: a run needs --corpus, the folder of its tables")
@@ -182,7 +214,7 @@ def _embed_and_score(given: argparse.Namespace) -> None:
     spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
         output = given.output or Path(nowhere)
-        made = Artefact(STEPS["evaluation"], run.seeded_id, output, spec, read)
+        made = Artefact(_STEP, run.seeded_id, output, spec, read)
         make(made, device=given.device, threads=given.threads)
     if given.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")

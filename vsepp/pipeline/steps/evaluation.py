@@ -1,4 +1,4 @@
-"""A model, test images and captions → embeddings → ranks and recalls."""
+"""The embeddings of a model → ranks and recalls."""
 
 from __future__ import annotations
 
@@ -13,32 +13,47 @@ from vsepp.pipeline.steps.run import ENCODING
 
 
 def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Embed a split with a trained run, or take the embeddings of two, and compute recalls and ranks.
+    """Compute recalls and ranks from the embeddings of a run, or of two.
 
     Where the run has a matcher, it re-ranks the best.
     """
-    from vsepp.evaluation.run import evaluate_ensemble, evaluate_run
-    from vsepp.pipeline.fitting import require_fitting
+    from vsepp.evaluation.run import evaluate_run
+    from vsepp.pipeline.fitting import require_run
 
-    if spec.ensemble:
-        print(*evaluate_ensemble(spec, inputs, out), sep="\n\n")
-        return {}
-    require_fitting(spec.run, inputs["run"], inputs)
-    placing, facts = take_machine(job, "evaluation")
-    print(*evaluate_run(spec, inputs, out, placing.device), sep="\n\n")
+    require_run(spec.run, inputs["run"])
+    if spec.second:
+        require_run(spec.second, inputs["second"])
+    facts: Facts = {}
+    rerank = None
+    if has_matcher(spec):
+        from vsepp.evaluation.rerank import open_reranker
+
+        placing, facts = take_machine(job, "evaluation")
+        rerank = open_reranker(spec, inputs, placing.device).best
+    print(*evaluate_run(spec, inputs, out, rerank), sep="\n\n")
     return facts
 
 
+def has_matcher(spec: EvaluationSpec) -> bool:
+    """Whether a matcher scores the best again, which needs the model and all that it reads."""
+    return spec.run.model.matcher is not None
+
+
+def modules(spec: EvaluationSpec) -> Sequence[str]:
+    """Ranking and, with a matcher, the model."""
+    return ["vsepp.evaluation.run", *(["vsepp.evaluation.rerank"] if has_matcher(spec) else [])]
+
+
 def components(spec: EvaluationSpec) -> Sequence[tuple[str, str]]:
-    """Components of the model, and the truths."""
-    return [*released.components(spec.run), *(("truth", truth) for truth in spec.truths)]
+    """The similarity, or with a matcher all components of the model; and the truths."""
+    scored = [("similarity", spec.run.model.similarity.name)]
+    of_model = released.components(spec.run) if has_matcher(spec) else scored
+    return [*of_model, *(("truth", truth) for truth in spec.truths)]
 
 
 def gpu(spec: EvaluationSpec) -> Gpu:
-    """An ensemble averages scores, and a frozen encoder does not run here."""
-    if spec.ensemble:
-        return "none"
-    return "whole" if spec.run.live_encoder else "part"
+    """Only a matcher computes on it."""
+    return released.gpu(spec.run) if has_matcher(spec) else "none"
 
 
 def name(spec: EvaluationSpec, label: str) -> str:
@@ -52,12 +67,12 @@ STEP = Step(
     run,
     phase="results",
     folder="results/{preset}/{variant}/evaluations/{name}",
-    modules=lambda spec: ["vsepp.evaluation.run"],
+    modules=modules,
     components=components,
     name=name,
-    reads={**ENCODING, "run": "", "first": "embeddings.npz", "second": "embeddings.npz", "second_corpus": ""},
-    files=lambda spec: ["embeddings.npz", "metrics.json", "ranks.npz"],
-    sometimes=["best.npz"],
+    reads={**ENCODING, "run": "", "second": "", "second_corpus": ""},
+    files=lambda spec: ["metrics.json", "ranks.npz"],
+    sometimes=["best.npz", "embeddings.npz"],
     seed=lambda spec: spec.run.init_seed,
     threads="preset",
     gpu=gpu,

@@ -1,4 +1,4 @@
-"""Features or images, and word ids → a trained model."""
+"""Features or images, and word ids → a trained model, and its test embeddings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,13 @@ STEP = Step(
     components=components,
     name=lambda spec, label: spec.seeded_id,
     reads={**ENCODING, "tape": "", "train_store": "", "caption_vectors": "", "init_from": ""},
-    files=lambda spec: ["model.safetensors", "config.json", "history.csv", "vocabulary.json"],
+    files=lambda spec: [
+        "model.safetensors",
+        "config.json",
+        "history.csv",
+        "vocabulary.json",
+        "embeddings.npz",
+    ],
     sometimes=["loss.safetensors"],
     seed=lambda spec: spec.init_seed,
     threads="preset",
