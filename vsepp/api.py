@@ -84,7 +84,7 @@ class CaptionEmbeddings(_Embeddings):
 class Model:
     """A trained model: image encoder, text encoder, and the joint space of both. Made by `load`.
 
-    Embeddings equal the embeddings of the workflow's evaluation, up to rounding. They are equal bit for bit on the same machine
+    Embeddings equal the test embeddings of the workflow's training, up to rounding. They are equal bit for bit on the same machine
     with the same number of threads, for the same images in the same order, if these fill at least one of the encoder's batches
     (128 crops; on a CPU 16 if crops have more than 64 pixels a side).
     """

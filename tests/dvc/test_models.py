@@ -59,7 +59,10 @@ def test_a_model_fetched_alone_gives_the_embeddings_and_recalls_of_its_repositor
     protocol = ["--protocol", "1K", "--fold-size", "10", "--output", "out"]
     mine.call("vsepp", "evaluate", "--run", "model", *read, *protocol, PYTHONPATH=str(whole))
     theirs, ours = reproduced.evaluation(VSEPP), mine.folder / "out"
-    with np.load(reproduced.model(VSEPP) / "embeddings.npz") as expected, np.load(ours / "embeddings.npz") as found:
+    with (
+        np.load(reproduced.model(VSEPP) / "embeddings.npz") as expected,
+        np.load(ours / "embeddings.npz") as found,
+    ):
         assert expected.files == found.files
         assert all(np.array_equal(expected[name], found[name]) for name in expected.files)
     expected, found = (json.loads((folder / "metrics.json").read_text()) for folder in (theirs, ours))

@@ -591,7 +591,7 @@ class RunSpec(TrainingKeys):
 
 @dataclass(frozen=True, config=STRICT)
 class EvaluationSpec:
-    """A model's embeddings of a split, and their ranks and recalls."""
+    """Ranks and recalls of a model's embeddings of a split."""
 
     run: RunSpec
     protocols: tuple[str, ...]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,21 +10,15 @@ from torch.nn.utils.rnn import pad_sequence
 
 from vsepp.base.errors import VseppError
 from vsepp.base.progress import track
-from vsepp.base.spec import EvaluationSpec
 from vsepp.data.captions import Tokens
 from vsepp.data.tables import SplitRows
 from vsepp.evaluation.best import best_items
-from vsepp.evaluation.encode import BATCH, evaluation_mode, open_run
+from vsepp.evaluation.encode import BATCH, evaluation_mode
 from vsepp.evaluation.scores import BestLists, Blocks, ranges
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import EvalImages
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import Sets
-
-
-def open_reranker(spec: EvaluationSpec, folders: Mapping[str, Path], device: torch.device) -> Reranker:
-    """Open a trained model and put a split through its towers; arguments and errors as of `vsepp.evaluation.encode.open_run`."""
-    return Reranker.of(*open_run(spec.run, spec.split, folders, device), device=device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,6 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.publish import EMBEDDINGS
 from vsepp.base.spec import EvaluationSpec
-from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.evaluate import Evaluation, Rerank, evaluate, save
 from vsepp.evaluation.scores import DOT, EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
@@ -88,6 +87,8 @@ def with_ids(tested: TestSet, spec: EvaluationSpec, inputs: Mapping[str, Path]) 
     """
     if not spec.truths:
         return tested
+    from vsepp.data.tables import read_tables, split_rows  # other evaluations read no tables
+
     corpus = inputs["corpus"]
     images, captions = read_tables(corpus)
     rows = split_rows(images, captions, spec.split)
@@ -132,6 +133,8 @@ def _require_same_captions(spec: EvaluationSpec, inputs: Mapping[str, Path]) -> 
 
 def _texts(corpus: Path, split: str) -> list[str]:
     """Letters and digits of a split's captions: published features come with captions that were split into words before."""
+    from vsepp.data.tables import read_tables
+
     _, captions = read_tables(corpus)
     chosen = zip(captions["text"], captions["split"], strict=True)
     return ["".join(filter(str.isalnum, text.lower())) for text, of in chosen if of == split]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     VseppError
         Naming the artefact and the run, what was expected and what to give instead.
     """
-    made = require_run(run, folder, MODEL_FILES)
+    made = require_run(run, folder, *MODEL_FILES)
     corpus = artefacts["corpus"]
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)
@@ -59,18 +59,9 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
         _require_encoder(made, folder, encoder, artefact_digest(encoder))
 
 
-def require_run(run: RunSpec, folder: Path, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Manifest of a trained run; refuses one of another spec, which may lie there after a checkout of another commit.
-
-    Parameters
-    ----------
-    run
-        The run's spec.
-    folder
-        The trained run.
-    names
-        Files that must be as they were written; by default all.
-    """
+def require_run(run: RunSpec, folder: Path, *names: str) -> dict[str, Any]:
+    """Manifest of a trained run whose named files, or all, are as they were written; refuses one of another spec, which may lie there
+    after a checkout of another commit."""
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
     made = require_intact(folder, *names)

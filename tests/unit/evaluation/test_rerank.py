@@ -21,7 +21,7 @@ from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.best import best_columns, best_items
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import rank, retrieval_ranks
-from vsepp.evaluation.rerank import Reranker, open_reranker
+from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions
@@ -155,7 +155,7 @@ def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_p
     out = tmp_path / "out"
     encode_split(*given, device=tiny.CPU).save(folders["run"] / "embeddings.npz")
     spec = EvaluationSpec(run, (protocol,), fold_size=1)
-    (found,) = evaluate_run(spec, folders, out, open_reranker(spec, folders, tiny.CPU).best)
+    (found,) = evaluate_run(spec, folders, out, Reranker.of(*given, device=tiny.CPU).best)
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))[protocol]
     assert metrics["reranked"] == k and metrics["n_images"] == len(found.ranks["i2t"].best)
     assert f"re-ranked, {k} of {metrics['fold_size']}" in str(found)
@@ -180,11 +180,9 @@ def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_p
 
 
 def test_more_than_are_ranked_is_refused_with_both_numbers(opened):
-    given, folders = opened(change(FUSION, k=IMAGES + 1))
-    run = dataclasses.replace(tiny.FROZEN, model=given[0].spec)
-    spec = EvaluationSpec(run, ("5K",), fold_size=1)
+    given, _ = opened(change(FUSION, k=IMAGES + 1))
     with pytest.raises(VseppError, match=r"matcher: k is 7, but only 6 images are ranked among each other"):
-        under(encode_split(*given, device=tiny.CPU), rerank=open_reranker(spec, folders, tiny.CPU).best)
+        under(encode_split(*given, device=tiny.CPU), rerank=Reranker.of(*given, device=tiny.CPU).best)
 
 
 def test_the_best_stand_first_and_equal_ones_keep_their_order():

@@ -120,8 +120,9 @@ def test_crops_splits_and_words_are_those_of_the_run():
         assert code.models[run].spec.vocabulary.splits == ("train", "restval", "val", "test")
 
 
-OF_IMAGES = {"corpus", "tokens", "store", "pictures", "features", "tape", "run", "evaluation"}
-OF_ENCODER = {"encoder", "features", "tape", "run", "evaluation"}
+# An evaluation is of the run that lies where it reads one.
+OF_IMAGES = {"corpus", "tokens", "store", "pictures", "features", "tape", "run"}
+OF_ENCODER = {"encoder", "features", "tape", "run"}
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ OF_ENCODER = {"encoder", "features", "tape", "run", "evaluation"}
         ({"scenes": {"images": {"flickr": {"train": 801}}}}, OF_IMAGES | {"scenes"}),
         ({"corpora": {"coco": {"first_images": {"train": 800}}}}, OF_IMAGES),
         ({"pretraining": {"epochs": 99}}, OF_ENCODER),
-        ({"encoders": {"vgg": {"precision": "bf16"}}}, OF_ENCODER),
+        ({"encoders": {"vgg": {"precision": "bf16"}}}, OF_ENCODER | {"evaluation"}),
         ({"runs": {"coco-vse0-rc": {"epochs": 99}}}, {"tape", "run", "evaluation"}),
         ({"runs": {"default": {"vocabulary_threshold": 9}}}, {"tokens", "run", "evaluation"}),
         ({"evaluation": {"fold_size": 20}}, {"evaluation"}),

@@ -113,7 +113,7 @@ def _score(given: argparse.Namespace) -> None:
         output_folder(given.output)
     folder, of_corpus = given.given.parent, False
     if (folder / MANIFEST).is_file() and given.given.name in read_manifest(folder)["outputs"]:
-        require_intact(folder)
+        require_intact(folder, given.given.name)
         of_corpus = True
     tested = TestSet.read(given.given, of_corpus=of_corpus)
     truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]

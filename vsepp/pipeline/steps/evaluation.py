@@ -26,10 +26,12 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     facts: Facts = {}
     rerank = None
     if has_matcher(spec):
-        from vsepp.evaluation.rerank import open_reranker
+        from vsepp.evaluation.encode import open_run
+        from vsepp.evaluation.rerank import Reranker
 
         placing, facts = take_machine(job, "evaluation")
-        rerank = open_reranker(spec, inputs, placing.device).best
+        opened = open_run(spec.run, spec.split, inputs, placing.device)
+        rerank = Reranker.of(*opened, device=placing.device).best
     print(*evaluate_run(spec, inputs, out, rerank), sep="\n\n")
     return facts
 
