@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}: apt-get install {PACKAGES}"),
 ]
 PLAIN, _, CROPS, _ = RUNS
-ON_GPUS = {"features", "tape", "train", "evaluate"}
+ON_GPUS = {"features", "tape", "train"}
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,9 @@ def test_runs_that_read_features_share_a_gpu_and_all_others_take_a_whole_one(fre
     jobs = planned_jobs(with_gpus(fresh, 2), runs_per_gpu=3, threads=6)
     whole = {"part": 3, "gpu": 0, "threads": 6}
     frozen = {"part": 1, "gpu": 0, "threads": 2}
-    for rule in ("train", "evaluate"):
-        assert jobs[rule, "flickr-vsepp-rc"] == jobs[rule, "coco-orderpp-10c-rv"] == frozen
-        assert jobs[rule, "flickr-vsepp-rc-ft"] == whole
+    assert jobs["train", "flickr-vsepp-rc"] == jobs["train", "coco-orderpp-10c-rv"] == frozen
+    assert jobs["train", "flickr-vsepp-rc-ft"] == whole
+    assert {job["part"] for (rule, _), job in jobs.items() if rule == "evaluate"} == {0}
     assert jobs["features", None] == jobs["tape", None] == whole
     assert jobs["encoder", None]["part"] == 0, "it computes on the CPU"
 
@@ -75,13 +75,14 @@ def test_there_are_as_many_parts_as_the_gpus_have_and_their_number_reruns_nothin
     assert re.search(r"Provided resources: .*gpu_part\D+1\b", said)
 
 
-def test_an_ensemble_takes_no_gpu_here_and_none_of_a_cluster(fresh):
+def test_an_evaluation_takes_no_gpu_here_and_none_of_a_cluster(fresh):
     entry = "{base: coco-vsepp-1c, ensemble: [coco-vse0-1c, coco-vsepp-1c], protocols: [1K]}"
     fresh.edit("params/papers/vsepp/runs.yaml", new=f"\nboth: {entry}\n")
     fresh.config["only"] = [*RUNS, "both"]
     profile = yaml.safe_load((fresh.folder / "profiles/slurm/config.yaml").read_text())
     wanted = [f"{rule}:gpu={given['gpu']}" for rule, given in profile["set-resources"].items()]
     jobs = planned_jobs(with_gpus(fresh, 2), "--set-resources", *wanted, runs_per_gpu=3, threads=6)
-    assert jobs["evaluate", "both"] == {"part": 0, "gpu": 0, "threads": 6}
-    assert jobs["evaluate", "coco-vsepp-1c"] == {"part": 1, "gpu": 1, "threads": 2}
+    for run in ("both", "coco-vsepp-1c"):
+        assert jobs["evaluate", run] == {"part": 0, "gpu": 0, "threads": 6}
+    assert jobs["train", "coco-vsepp-1c"] == {"part": 1, "gpu": 1, "threads": 2}
     assert jobs["features", None]["gpu"] == 1

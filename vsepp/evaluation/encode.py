@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from vsepp.base.spec import RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.data.tables import SplitRows, read_tables, split_rows
 from vsepp.evaluation.scores import EmbeddingScores, ranges
 from vsepp.evaluation.test_set import TestSet
 from vsepp.features.captions import CaptionStates, open_captions
 from vsepp.features.images import EvalImages, open_eval_images
 from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.models.precision import products_in
+
+if TYPE_CHECKING:
+    from vsepp.data.tables import SplitRows
 
 BATCH = 128
 """Number of images or captions that are embedded at a time."""
@@ -45,6 +48,8 @@ def open_run(
     VseppError
         If an artefact does not fit the run, or the split has no images.
     """
+    from vsepp.data.tables import read_tables, split_rows  # a model that is used reads no tables
+
     images, captions = read_tables(folders["corpus"])
     inputs = open_eval_images(run, folders, len(images))
     vocabulary = Vocabulary.read(folders["run"])
