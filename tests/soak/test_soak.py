@@ -32,7 +32,6 @@ _, _, RC, FT = RUNS
 # A checkpoint after each step, so that most kills of a training fall between two of them.
 SMALL = {
     "scenes": {"images": {"coco": {"train": 20, "restval": 10, "val": 10, "test": 20}}},
-    "pretraining": {"images": 64},
     "evaluation": {"fold_size": 4},
     "resources": {"checkpoint_seconds": 0},
     "tables": {"vsepp": ["table2", "figure1"]},

@@ -32,7 +32,6 @@ TINY = {
             "flickr": {"train": 60, "val": 20, "test": 20},
         }
     },
-    "pretraining": {"images": 256, "epochs": 1},
     "evaluation": {"fold_size": 10},
     "tables": {"vsepp": ["table1", "table2", "table3", "table4", "figure1", "figure2a"]},
     "runs": {"default": {"epochs": 2, "vocabulary_threshold": 2}, "finetune": {"epochs": 1}},

@@ -179,7 +179,8 @@ class EncoderKeys:
     options: dict[str, Any] = field(default_factory=dict)
     """Options of the family; a run leaves out default values."""
     weights: Annotated[str, Field(pattern=r"^(scenes|pip|random|torchvision/\w+|file(/\w[\w.+-]*)+)$")]
-    """scenes, pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder `archives`."""
+    """scenes (they come with vsepp), pip, random, torchvision/<entry> or file/<name>: an entry of `sources`, or a file in the folder
+    `archives`."""
     input_size: Side
     """Side of the network's input crop, pixels."""
     store_side: Side
@@ -340,25 +341,10 @@ class ScenesSpec:
 
 
 @dataclass(frozen=True, config=STRICT)
-class PretrainingSpec:
-    """Supervised training of a mini encoder on labelled single-object scenes."""
-
-    seed: Seed
-    images: Count
-    side: Count
-    """Pixels."""
-    epochs: Count
-    batch_size: Count
-    learning_rate: PositiveFloat
-
-
-@dataclass(frozen=True, config=STRICT)
 class EncoderWeightsSpec:
     """An image encoder, without its last layer."""
 
     encoder: EncoderSpec
-    pretraining: PretrainingSpec | None = None
-    """How it is trained on scenes; `None`: its weights are imported."""
 
 
 @dataclass(frozen=True, config=STRICT)

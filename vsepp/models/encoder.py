@@ -157,15 +157,15 @@ def import_encoder(spec: EncoderSpec, file: Path | None, out: Path) -> dict[str,
 def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     """Make an encoder with the weights that `spec.weights` names.
 
-    `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed, and
-    `file/<name>` is a file with the weights of the whole or the cut network. No pickle is executed.
+    `torchvision/<entry>` and `pip` are published weights, `random` draws them under the caller's torch seed; `scenes` and
+    `file/<name>` are a file with the weights of the whole or the cut network. No pickle is executed.
 
     Parameters
     ----------
     spec
         The encoder.
     file
-        Path of the file of `file/<name>` (.pth, .pt or .safetensors). It is not part of the spec, so that
+        Path of the file (.pth, .pt or .safetensors): of `scenes`, `vsepp.shipped.encoder_weights`. It is not part of the spec, so that
         the same weights in another place give the same encoder.
 
     Raises
@@ -175,10 +175,10 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
         SHA-256 that its name promises.
     """
     source, _, name = spec.weights.partition("/")
-    if source == "file" and name:
+    if source in ("file", "scenes"):
         if file is None:
             raise VseppError(
-                f"encoder {spec.name!r}: its weights are the file {name!r}, but no path was given; say where it lies"
+                f"encoder {spec.name!r}: its weights are a file, {spec.weights!r}, but no path was given; say where it lies"
             )
         encoder = build_encoder(spec)
         _put_weights(encoder, file, Path(name).name)

@@ -11,6 +11,7 @@ from pathlib import Path
 from vsepp.base.components import checked, describe
 from vsepp.base.declared import FOLDS, PIECES, WORDS
 from vsepp.base.errors import did_you_mean
+from vsepp.base.spec import EncoderKeys
 from vsepp.models import tokens_of
 from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
@@ -18,6 +19,7 @@ from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.settings import RunKeys
 from vsepp.report.entries import Row, Table
 from vsepp.report.figures import FigureOfRuns
+from vsepp.shipped import encoder_weights
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (
@@ -96,7 +98,7 @@ def _ensembles(parameters: Parameters) -> _Wrong:
 
 
 def _preset(parameters: Parameters) -> _Wrong:
-    """Data sets, generators and pretraining that a preset names and that do not exist, and crops larger than the image."""
+    """Data sets, generators and weights that a preset names and that do not exist, and crops larger than the image."""
     preset, datasets = parameters.preset, parameters.datasets
     for role, keys in parameters.corpora.items():
         where = f"{parameters.place('corpora')}: corpora.{role}"
@@ -107,11 +109,21 @@ def _preset(parameters: Parameters) -> _Wrong:
             yield where, f"the preset's `scenes` has no layout {entry.generator}, which {keys.dataset} has"
     for name, encoder in preset.encoders.items():
         where = f"{parameters.place('encoders')}: encoders.{name}"
-        if encoder is not None and encoder.weights == "scenes" and preset.pretraining is None:
-            yield f"{where}.weights", "got 'scenes', but the preset has no section `pretraining`"
+        if encoder is not None and _without_weights(encoder):
+            what = f"got {encoder.weights!r}; there are no such weights of {encoder.architecture}: expected random, or file/<name>"
+            yield f"{where}.weights", what
         if encoder is not None and encoder.input_size > encoder.store_side:
             size, side = encoder.input_size, encoder.store_side
             yield f"{where}.input_size", f"got {size}; images of a side of {side} have no such crop"
+
+
+def _without_weights(encoder: EncoderKeys) -> bool:
+    """Whether an encoder's weights neither come with vsepp nor are published nor given."""
+    source = encoder.weights.partition("/")[0]
+    if source == "scenes":
+        return not encoder_weights(encoder.architecture).is_file()
+    published = describe("image encoder", encoder.family.name).constants.get("PUBLISHED")
+    return source not in ("random", "file", published)
 
 
 def _datasets(parameters: Parameters) -> _Wrong:

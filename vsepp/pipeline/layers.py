@@ -71,7 +71,7 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
         The folder `params`.
     overrides
         Values from the command line: keys of `config.yaml`, or sections to change (`runs`, `components`, `corpora`,
-        `encoders`, `evaluation`, `scenes`, `pretraining`, `resources`, `sources`, `datasets`, `tables`).
+        `encoders`, `evaluation`, `scenes`, `resources`, `sources`, `datasets`, `tables`).
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -47,6 +48,7 @@ from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
 from vsepp.report.entries import FigureDataSpec
 from vsepp.report.figures import FigureOfLosses
+from vsepp.shipped import encoder_weights
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
@@ -396,11 +398,11 @@ class _Planner:
     # --- Encoders and features -------------------------------------------------------------------------------
 
     def _encoder(self, spec: EncoderSpec) -> Artefact:
-        if spec.weights == "scenes":
-            assert self.preset.pretraining  # checked when the parameters were resolved
-            return self._add("encoder", EncoderWeightsSpec(spec, self.preset.pretraining))
         raw = {}
-        if spec.weights.startswith("file/"):
+        if spec.weights == "scenes":
+            file = encoder_weights(spec.architecture)
+            raw["weights"] = Input(Path(os.path.relpath(file)), file.name)
+        elif spec.weights.startswith("file/"):
             raw["weights"] = self._file(spec.weights.removeprefix("file/"))
         return self._add("encoder", EncoderWeightsSpec(spec), raw=raw)
 

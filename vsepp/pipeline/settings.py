@@ -251,7 +251,6 @@ class PresetFile(Overlay):
     """Paper → tables and figures of its report, in order; papers without an entry have all of them."""
     resources: ResourceKeys
     scenes: spec.ScenesSpec | None = None
-    pretraining: spec.PretrainingSpec | None = None
 
 
 class FidelityFile(Overlay):

@@ -358,7 +358,7 @@ OUTLINES: dict[str, np.ndarray] = {
     "diamond": np.array([(0.0, -1.12), (0.78, 0.0), (0.0, 1.12), (-0.78, 0.0)]),
     "moon": _moon(),
     "flower": _radial(0.78 + 0.26 * np.cos(5 * _TURN)),
-    # Seen only in pretraining.
+    # Seen only by encoders, in `pretrain`.
     "ellipse": _radial(0.95) * (1.1, 0.65),
     "half_disc": np.concatenate([_radial(1.0)[10:31], _radial(1.0)[10:11]]) - (0.0, 0.4),
     "pentagon": _regular(5, 1.0),

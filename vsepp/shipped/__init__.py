@@ -1,4 +1,5 @@
-"""Models that come with the package, each a folder here that `vsepp export --light` wrote, with a licence of its own."""
+"""What comes with the package: models, each a folder here that `vsepp export --light` wrote, with a licence of its own; and `encoders`,
+weights that `vsepp.scenes.pretrain` made."""
 
 from __future__ import annotations
 
@@ -12,6 +13,11 @@ from vsepp.base.manifest import MANIFEST
 def shipped_models() -> dict[str, Path]:
     """Name → folder of each model that comes with the package."""
     return {path.parent.name: path.parent for path in sorted(Path(__file__).parent.glob(f"*/{MANIFEST}"))}
+
+
+def encoder_weights(architecture: str) -> Path:
+    """File of an encoder's weights, such as `mini/vgg_mini`'s, if they come with the package."""
+    return Path(__file__).parent / "encoders" / f"{architecture}.safetensors"
 
 
 def model_folder(model: str | os.PathLike[str]) -> Path:

@@ -14,7 +14,7 @@ rule encoder:
         digest=digest,
         plan=plan,
     message:
-        "Encoder {wildcards.encoder}: without its last layer; a small one is trained on scenes (log: {log})"
+        "Encoder {wildcards.encoder}: without its last layer (log: {log})"
     shell:
         "vsepp make encoder {wildcards.encoder} --plan {params.plan} --threads {threads} > {log} 2>&1"
 

@@ -143,7 +143,8 @@ def test_damaged_and_missing_files_are_named(tmp_path, name, content):
 @pytest.mark.parametrize(
     ("architecture", "weights", "said"),
     [
-        ("mini/vgg_mini", "scenes", "cannot import weights 'scenes'"),
+        ("mini/vgg_mini", "scenes", "no path was given"),
+        ("mini/vgg_mini", "pip", "cannot import weights 'pip'"),
         ("torchvision/resnet18", "torchvision/IMAGENET9K", "IMAGENET9K.*torchvision/IMAGENET1K_V1"),
         ("torchvision/resnet18", "pip", "no weights 'pip'"),
         ("lite/efficientnet_lite0", "torchvision/DEFAULT", "expected 'pip'"),

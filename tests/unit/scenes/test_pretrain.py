@@ -1,48 +1,45 @@
 import dataclasses
+import json
 
 import numpy as np
-import pytest
-import specs
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
 
-from vsepp.base.errors import VseppError
-from vsepp.base.files import path_digest
-from vsepp.base.spec import PretrainingSpec
-from vsepp.models.encoder import load_encoder
-from vsepp.scenes.pretrain import LABELS, labelled_scenes, pretrain
+from vsepp.models.encoder import build_encoder
+from vsepp.scenes.pretrain import ARCHITECTURES, LABELS, Settings, labelled_scenes, pretrain, spec_of
+from vsepp.shipped import encoder_weights
 
-SPEC = PretrainingSpec(seed=1, images=96, side=30, epochs=1, batch_size=32, learning_rate=0.002)
-
-
-def encoder(name, size=26):
-    spec = {"name": name, "architecture": f"mini/{name}_mini", "weights": "scenes", "input_size": size}
-    return specs.change(specs.ENCODER, **spec)
+SHORT = Settings(images=96, side=30, input_size=26, epochs=1)
 
 
 def test_every_value_of_a_label_is_about_equally_often():
-    images, labels = labelled_scenes(SPEC)
+    images, labels = labelled_scenes(SHORT)
     assert images.shape == (96, 30, 30, 3) and images.dtype == np.uint8
     for column, values in zip(labels.T, LABELS.values(), strict=True):
         counts = np.bincount(column, minlength=len(values))
         assert counts.max() - counts.min() <= 1
 
 
-def test_equal_seeds_give_equal_weights_and_leave_the_callers_random_numbers_alone(tmp_path):
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
-        torch.manual_seed(5)
-        pretrain(encoder("resnet"), dataclasses.replace(SPEC, seed=seed), tmp_path / name)
-        assert torch.equal(torch.rand(3), expected)
-    assert path_digest(tmp_path / "one") == path_digest(tmp_path / "again") != path_digest(tmp_path / "other")
-    assert load_encoder(encoder("resnet"), tmp_path / "one").dim > 0
+def test_equal_seeds_give_equal_weights():
+    first, again, other = (
+        pretrain("mini/resnet_mini", dataclasses.replace(SHORT, seed=seed))[0].network[0].weight
+        for seed in (1, 1, 2)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
 
 
-def test_the_resnet_learns_the_tones_of_the_background(tmp_path):
-    facts = pretrain(encoder("resnet"), dataclasses.replace(SPEC, images=400, epochs=6), tmp_path)
-    assert facts["held_out_accuracy"]["above"] > 0.5
+def test_the_resnet_learns_the_tones_of_the_background():
+    _, accuracy = pretrain("mini/resnet_mini", dataclasses.replace(SHORT, images=400, epochs=6))
+    assert accuracy["above"] > 0.5
 
 
-def test_an_encoder_that_sees_more_than_there_is_is_refused(tmp_path):
-    with pytest.raises(VseppError, match=r"pretraining.side.*40 pixels"):
-        pretrain(encoder("vgg", 40), SPEC, tmp_path)
+def test_weights_that_come_with_the_package_are_of_the_declared_networks_and_settings():
+    files = [encoder_weights(architecture) for architecture in ARCHITECTURES]
+    assert sum(file.stat().st_size for file in files) < 3 << 20
+    for architecture, file in zip(ARCHITECTURES, files, strict=True):
+        with safe_open(file, "pt") as stream:
+            assert json.loads(stream.metadata()["settings"]) == dataclasses.asdict(Settings())
+        network = build_encoder(spec_of(architecture, Settings())).network
+        declared = {name: (value.dtype, value.shape) for name, value in network.state_dict().items()}
+        assert {name: (value.dtype, value.shape) for name, value in load_file(file).items()} == declared

