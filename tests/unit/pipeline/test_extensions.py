@@ -5,62 +5,78 @@ import os
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 import yaml
-from dag import ROOT, Project, copy_of_the_project
+from dag import copy_of_the_project
 from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
 from pages import squared_hinges
-from plans import edit
+from plans import edit, refused
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
+from vsepp.pipeline.planner import make_plan
 
 DUMP = """
-import json, sys
+import json
 from vsepp.pipeline.planner import make_plan
 from vsepp.base.errors import VseppError
-from vsepp.base.files import value_digest
-from vsepp.base.spec import to_dict
 try:
-    plan = make_plan("params", json.loads(sys.argv[1]))
+    table = make_plan("params").table
 except VseppError as error:
-    sys.exit(str(error))
-found = {}
-for (kind, name), made in plan.table.items():
-    found[f"{kind} {name}"] = [str(made.folder), made.digest]
-print(json.dumps(found))
+    raise SystemExit(str(error))
+print(json.dumps({f"{kind} {name}": made.digest for (kind, name), made in table.items()}))
 """
 RUNS, PRESET = "params/papers/vsepp/runs.yaml", "params/presets/mini.yaml"
+BASE = {"base": "coco-vsepp-1c", "protocols": ["1K"]}
 
 
-def table(project, *more_paths, **overrides):
-    """Kind and name of every artefact → digest of all that decides whether it is made again."""
+def table(project, *more_paths):
+    """Kind and name of every artefact → digest of all that decides whether it is made again, by the project's own package."""
     paths = os.pathsep.join(map(str, [project.folder, *more_paths]))
-    return json.loads(project.said(sys.executable, "-c", DUMP, json.dumps(overrides), PYTHONPATH=paths))
+    return json.loads(project.said(sys.executable, "-c", DUMP, PYTHONPATH=paths))
 
 
-def write(project, path, text):
-    file = project.folder / path
+def planned(params, **overrides):
+    """The same of parameters, where nothing else was edited."""
+    return {
+        f"{kind} {name}": made.digest for (kind, name), made in make_plan(params, overrides).table.items()
+    }
+
+
+def write(file, text):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(textwrap.dedent(text))
 
 
-def add_run(project, **entry):
+def add_run(folder, **entry):
     """A run `odd`, which differs from its base in what is given."""
-    base = {"base": "coco-vsepp-1c", "protocols": ["1K"]}
-    edit(project.folder / RUNS, {"odd": {**base, **entry}})
-
-
-@pytest.fixture
-def project(tmp_path):
-    return copy_of_the_project(tmp_path / "project")
+    edit(folder / RUNS, {"odd": {**BASE, **entry}})
 
 
 @pytest.fixture(scope="module")
-def before():
+def clean(tmp_path_factory):
+    """A copy of the project, which keeps what was read of its modules."""
+    project = copy_of_the_project(tmp_path_factory.mktemp("extended") / "project")
+    (project.folder / "results").mkdir()
+    project.call("git", "init", "--quiet")
+    project.commit()
+    return project
+
+
+@pytest.fixture(scope="module")
+def before(clean):
     """The table of the project as it is."""
-    return table(Project(ROOT))
+    return table(clean)
+
+
+@pytest.fixture
+def project(clean):
+    """The copy, for a test that edits it."""
+    yield clean
+    clean.call("git", "checkout", "--quiet", ".")
+    clean.call("git", "clean", "--quiet", "--force", "-d")
 
 
 def changed(before, after):
@@ -80,60 +96,59 @@ def table_of(run):
     return {"title": "T", "caption": "C.", "dataset": "coco", "trainset": True, "groups": groups}
 
 
-def test_a_run_and_a_table_of_ones_own_are_entries_of_a_papers_files(project, before):
-    add_run(project, loss={"margin": 0.4})
-    edit(project.folder / "params/papers/vsepp/tables.yaml", {"tables": {"mine": table_of("odd")}})
-    assert new(before, table(project)) == {"run odd/seed-0", "evaluation odd/seed-0"}
+def test_a_run_and_a_table_of_ones_own_are_entries_of_a_papers_files(params, before):
+    add_run(params.parent, loss={"margin": 0.4})
+    edit(params / "papers/vsepp/tables.yaml", {"tables": {"mine": table_of("odd")}})
+    assert new(before, planned(params)) == {"run odd/seed-0", "evaluation odd/seed-0"}
 
 
-def test_a_paper_is_a_folder(project, before):
-    vsepp, mine = (project.folder / "params/papers" / name for name in ("vsepp", "mine"))
-    write(
-        project, mine / "runs.yaml", "wide: {base: coco-vsepp-1c, joint_dim: 256, caption_projection: true}"
-    )
-    write(project, mine / "published.csv", (vsepp / "published.csv").read_text().splitlines()[0] + "\n")
+def test_a_paper_is_a_folder(params, before):
+    vsepp, mine = (params / "papers" / name for name in ("vsepp", "mine"))
+    write(mine / "runs.yaml", "wide: {base: coco-vsepp-1c, joint_dim: 256, caption_projection: true}")
+    write(mine / "published.csv", (vsepp / "published.csv").read_text().splitlines()[0] + "\n")
     shutil.copy(vsepp / "tables.yaml", mine)
     edit(mine / "tables.yaml", {"tables": None, "figures": None})
     edit(mine / "tables.yaml", {"tables": {"mine": table_of("wide")}, "figures": {}})
     # Before it is reproduced nothing of it is made, and it is reproduced without a label.
-    assert new(before, table(project)) == set()
-    both = table(project, papers=["vsepp", "mine"])
+    assert new(before, planned(params)) == set()
+    both = planned(params, papers=["vsepp", "mine"])
     assert new(before, both) == {"run wide/seed-0", "evaluation wide/seed-0", "report mine"}
-    alone = table(project, papers=["mine"])
+    alone = planned(params, papers=["mine"])
     assert alone["run wide/seed-0"] == both["run wide/seed-0"]
     assert not any(name.startswith("run coco-") for name in alone)
 
 
-@pytest.mark.parametrize(
-    ("module", "text", "entry"),
-    [
-        ("losses/squared_hinges.py", squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
-        ("models/similarity/manhattan.py", MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
-        ("models/text/mean_of_words.py", MEAN_OF_WORDS, {"text": "mean_of_words"}),
-        ("models/heads/mlp.py", OWN_HEAD, {"image_head": "mlp"}),
-        (
-            "models/poolings/middle.py",
-            MIDDLE,
-            {"image_pooling": "middle", "trainset": "RC", "rc_features": "inline"},
-        ),
-        (
-            "training/optimisers/momentum.py",
-            MOMENTUM,
-            {"optimiser": {"name": "momentum", "of_loss": 0.1}},
-        ),
-    ],
-)
-def test_a_component_with_options_is_one_module_and_one_entry(project, before, module, text, entry):
-    write(project, f"vsepp/{module}", text)
+COMPONENTS = {
+    "losses/squared_hinges.py": (squared_hinges(), {"loss": {"name": "squared_hinges", "margin": 0.1}}),
+    "models/similarity/manhattan.py": (MANHATTAN, {"similarity": {"name": "manhattan", "power": 3.0}}),
+    "models/text/mean_of_words.py": (MEAN_OF_WORDS, {"text": "mean_of_words"}),
+    "models/heads/mlp.py": (OWN_HEAD, {"image_head": "mlp"}),
+    "models/poolings/middle.py": (
+        MIDDLE,
+        {"image_pooling": "middle", "trainset": "RC", "rc_features": "inline"},
+    ),
+    "training/optimisers/momentum.py": (MOMENTUM, {"optimiser": {"name": "momentum", "of_loss": 0.1}}),
+}
+
+
+def test_a_component_with_options_is_one_module_and_one_entry(project, before):
+    entries = {}
+    for module, (text, entry) in COMPONENTS.items():
+        write(project.folder / f"vsepp/{module}", text)
+        entries[Path(module).stem] = {**BASE, **entry}
     assert new(before, table(project)) == set()
-    add_run(project, **entry)
+    edit(project.folder / RUNS, entries)
     after = table(project)
     made = {name for name in new(before, after) if not name.startswith("features")}  # a pooling takes a grid
-    assert made == {"run odd/seed-0", "evaluation odd/seed-0"}
+    assert made == {f"{kind} {run}/seed-0" for run in entries for kind in ("run", "evaluation")}
     # An edit of it makes again what uses it, and nothing else.
-    write(project, f"vsepp/{module}", text + "\n    EDITED = 1\n")
-    evaluated = {"evaluation odd/seed-0"} if module.startswith("models/similarity") else set()
-    assert changed(after, table(project)) == {"run odd/seed-0"} | evaluated
+    for module, (text, _) in COMPONENTS.items():
+        run = Path(module).stem
+        write(project.folder / f"vsepp/{module}", text + "\n    EDITED = 1\n")
+        edited = table(project)
+        evaluated = {f"evaluation {run}/seed-0"} if module.startswith("models/similarity") else set()
+        assert changed(after, edited) == {f"run {run}/seed-0"} | evaluated
+        after = edited
 
 
 def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, before):
@@ -152,18 +167,18 @@ def test_an_encoder_family_is_one_module_and_an_entry_of_a_preset(project, befor
         def build(name, input_size, options):
             raise NotImplementedError
     '''
-    write(project, "vsepp/models/image/mine.py", module)
+    write(project.folder / "vsepp/models/image/mine.py", module)
     network = {"title": "net", "architecture": "mine/net", "options": {"depth": 3}, "weights": "random"}
     network |= {"input_size": 40, "store_side": 46, "mean": [0.5] * 3, "std": [0.5] * 3}
     edit(project.folder / PRESET, {"encoders": {"other": network}})
-    add_run(project, encoder="other")
+    add_run(project.folder, encoder="other")
     after = table(project)
     assert {name.split()[0] for name in new(before, after)} == {"encoder", "features", "run", "evaluation"}
-    write(project, "vsepp/models/image/mine.py", module + "\n        EDITED = 1\n")
+    write(project.folder / "vsepp/models/image/mine.py", module + "\n        EDITED = 1\n")
     edited = {name.split()[0] for name in changed(after, table(project))}
     assert edited == {"encoder", "features"}
     # What equals the default is as if it were not there.
-    write(project, "vsepp/models/image/mine.py", module)
+    write(project.folder / "vsepp/models/image/mine.py", module)
     edit(project.folder / PRESET, {"encoders": {"other": {"options": None}}})
     edit(project.folder / PRESET, {"encoders": {"other": {"options": {"depth": 2}}}})
     as_text = table(project)
@@ -189,7 +204,7 @@ LENGTHS = '''
 
 
 def test_a_kind_of_artefact_is_one_step_and_what_asks_for_it(project, before):
-    write(project, "vsepp/pipeline/steps/lengths.py", LENGTHS)
+    write(project.folder / "vsepp/pipeline/steps/lengths.py", LENGTHS)
     assert new(before, table(project)) == set()
     project.edit(
         "vsepp/pipeline/planner.py",
@@ -200,10 +215,10 @@ def test_a_kind_of_artefact_is_one_step_and_what_asks_for_it(project, before):
     assert {name.split()[0] for name in new(before, after)} == {"lengths"}
 
 
-def test_a_third_role_is_an_entry_of_a_preset(project, before):
-    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "scenes_flickr"}}})
-    add_run(project, dataset="third")
-    kinds = sorted(name.split()[0] for name in new(before, table(project)))
+def test_a_third_role_is_an_entry_of_a_preset(params, before):
+    edit(params.parent / PRESET, {"corpora": {"third": {"dataset": "scenes_flickr"}}})
+    add_run(params.parent, dataset="third")
+    kinds = sorted(name.split()[0] for name in new(before, planned(params)))
     assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
 
 
@@ -222,13 +237,13 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
         def read(spec, files):
             raise NotImplementedError
     '''
-    write(project, "vsepp/data/readers/folder.py", reader)
+    write(project.folder / "vsepp/data/readers/folder.py", reader)
     source = {"licence": "mine", "citation": "me"}
     data = {"title": "Mine", "reader": {"name": "folder", "delimiter": ";"}, "files": {"images": "mine"}}
     entries = {"sources": {"mine": source}, "datasets": {"mine": data}}
     edit(project.folder / "params/datasets.yaml", entries)
     edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
-    add_run(project, dataset="third")
+    add_run(project.folder, dataset="third")
     assert any(name.startswith("corpus third-") for name in new(before, table(project)))
 
 
@@ -243,11 +258,11 @@ def test_a_layout_of_ones_own_is_one_reader(project, before):
     ],
 )
 def test_what_a_loss_reads_and_a_run_does_not_have_is_named(project, declared, said):
-    write(project, "vsepp/losses/squares.py", squared_hinges() + f"\n{declared}\n")
-    add_run(project, loss="squares")
-    with pytest.raises(AssertionError) as refused:
+    write(project.folder / "vsepp/losses/squares.py", squared_hinges() + f"\n{declared}\n")
+    add_run(project.folder, loss="squares")
+    with pytest.raises(AssertionError) as caught:
         table(project)
-    assert f"run odd: loss squares {said}" in str(refused.value)
+    assert f"run odd: loss squares {said}" in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", components.KINDS)
@@ -267,7 +282,7 @@ def test_a_component_of_any_kind_may_be_in_an_installed_package(tmp_path, monkey
 
 def test_an_installed_package_offers_a_loss(project, before, tmp_path, monkeypatch):
     install(monkeypatch, tmp_path, "vsepp.losses", "squares", squared_hinges())
-    add_run(project, loss={"name": "squares", "margin": 0.1})
+    add_run(project.folder, loss={"name": "squares", "margin": 0.1})
     after = table(project, tmp_path)
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
     with (tmp_path / "squares.py").open("a") as source:
@@ -292,21 +307,21 @@ def test_two_packages_that_offer_one_name_from_modules_of_one_name_are_refused(t
         components.load("loss", "squares")
 
 
-def test_a_data_set_of_a_known_layout_is_an_entry(project, before):
-    data = yaml.safe_load((project.folder / "params/datasets.yaml").read_text())["datasets"]["flickr8k"]
-    edit(project.folder / "params/datasets.yaml", {"datasets": {"mine": {**data, "title": "Mine"}}})
-    edit(project.folder / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
-    add_run(project, dataset="third")
-    kinds = sorted(name.split()[0] for name in new(before, table(project)))
+def test_a_data_set_of_a_known_layout_is_an_entry(params, before):
+    data = yaml.safe_load((params / "datasets.yaml").read_text())["datasets"]["flickr8k"]
+    edit(params / "datasets.yaml", {"datasets": {"mine": {**data, "title": "Mine"}}})
+    edit(params.parent / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
+    add_run(params.parent, dataset="third")
+    kinds = sorted(name.split()[0] for name in new(before, planned(params)))
     assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
 
 
-def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again(project, before):
+def test_a_figure_of_ones_own_is_an_entry_and_makes_nothing_but_the_report_again(params, before):
     mine = {"kind": "curves", "title": "Mine", "caption": "C.", "dataset": "coco"}
     mine |= {"metrics": ["i2t_r1"], "runs": ["coco-vse0-1c"], "labels": ["VSE0"]}
-    edit(project.folder / "params/papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
-    edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
-    after = table(project)
+    edit(params / "papers/vsepp/tables.yaml", {"figures": {"mine": mine}})
+    edit(params.parent / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
+    after = planned(params)
     assert new(before, after) == set() and after["report vsepp"] != before["report vsepp"]
 
 
@@ -323,7 +338,7 @@ def test_an_edit_of_what_decides_no_page_makes_no_report_again(project, before):
 
 
 def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_own(project, before):
-    write(project, "vsepp/report/figures/dots.py", DOTS)
+    write(project.folder / "vsepp/report/figures/dots.py", DOTS)
     mine = {
         "kind": "dots",
         "at": 0.2,
@@ -336,7 +351,7 @@ def test_a_kind_of_figure_is_one_module_and_an_entry_and_may_have_data_of_its_ow
     edit(project.folder / PRESET, {"tables": {"vsepp": ["table2", "figure1", "mine"]}})
     after = table(project)
     assert new(before, after) == {"figure_data vsepp/mine"}
-    write(project, "vsepp/report/figures/dots.py", DOTS.replace("0.5", "0.6"))
+    write(project.folder / "vsepp/report/figures/dots.py", DOTS.replace("0.5", "0.6"))
     edited = table(project)
     assert changed(after, edited) == {"figure_data vsepp/mine"}
     assert edited["report vsepp"] != after["report vsepp"]
@@ -359,8 +374,7 @@ def test_a_metric_is_an_entry_of_one_table_and_no_model_is_trained_or_evaluated_
 
 def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_again(project, before):
     write(
-        project,
-        "vsepp/evaluation/truths/half.py",
+        project.folder / "vsepp/evaluation/truths/half.py",
         """
         FILES = {"pairs": "half.json"}
 
@@ -374,28 +388,23 @@ def test_a_truth_is_one_module_and_entries_and_nothing_that_is_there_is_made_aga
         """,
     )
     edit(project.folder / "params/datasets.yaml", {"datasets": {"scenes_coco": {"truths": ["half"]}}})
-    add_run(project, protocols=["1K", "half"])
+    add_run(project.folder, protocols=["1K", "half"])
     after = table(project)
     assert new(before, after) == {"run odd/seed-0", "evaluation odd/seed-0"}
 
 
-def test_a_run_on_data_that_nobody_judged_is_not_evaluated_under_a_truth(project, before):
-    add_run(project, protocols=["1K", "cxc"])
-    assert new(before, table(project)) == {"run odd/seed-0", "evaluation odd/seed-0"}
-    plan = project.said(
-        sys.executable,
-        "-c",
-        "from vsepp.pipeline.planner import make_plan; print(make_plan('params').models['odd'].protocols)",
-    )
-    assert plan.strip() == "('1K',)"
+def test_a_run_on_data_that_nobody_judged_is_not_evaluated_under_a_truth(params, before):
+    add_run(params.parent, protocols=["1K", "cxc"])
+    assert new(before, planned(params)) == {"run odd/seed-0", "evaluation odd/seed-0"}
+    assert make_plan(params).models["odd"].protocols == ("1K",)
 
 
 def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(project):
-    write(project, "vsepp/models/text/cut.py", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}')
-    add_run(project, text="cut")
-    with pytest.raises(AssertionError) as refused:
+    write(project.folder / "vsepp/models/text/cut.py", f'TOKENS = "pieces"\n{MEAN_OF_WORDS}')
+    add_run(project.folder, text="cut")
+    with pytest.raises(AssertionError) as caught:
         table(project)
-    assert "text encoder cut takes pieces, which no step makes yet" in str(refused.value)
+    assert "text encoder cut takes pieces, which no step makes yet" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -429,8 +438,6 @@ def test_a_run_that_needs_what_no_step_makes_is_refused_before_anything_is_made(
         ),
     ],
 )
-def test_poolings_that_do_not_fit_are_refused_before_anything_is_made(project, entry, said):
-    add_run(project, **entry)
-    with pytest.raises(AssertionError) as refused:
-        table(project)
-    assert said in str(refused.value)
+def test_poolings_that_do_not_fit_are_refused_before_anything_is_made(params, entry, said):
+    add_run(params.parent, **entry)
+    assert said in refused(params)
