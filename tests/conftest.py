@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ pytest.register_assert_rewrite("browsing")
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
-# Each process that a test starts would compile torch anew.
+# This process, and each one that a test starts, would compile torch and the tests anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Commands that are printed begin with `uv run` where a command was started with it.
 os.environ.pop("UV", None)
@@ -71,12 +73,14 @@ def cuda():
 def reproduced(tmp_path_factory):
     """The project with the preset `tiny`, reproduced by `dvc repro` and committed: tests change copies, never this one.
 
-    Made once for all processes of the tests.
+    Made once for all processes of the tests, and for all calls of pytest that name one folder in `REPRODUCED`.
     """
     from dag import Project, make_tiny_project
 
     own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    shared = Path(
+        os.environ.get("REPRODUCED") or (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    )
     folder, done = shared / "reproduced" / "vsepp", shared / "reproduced" / "done"
     with FileLock(shared / "reproduced.lock"):
         if not done.exists():

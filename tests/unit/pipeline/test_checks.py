@@ -63,9 +63,19 @@ OF_RUNS = {
     "idle": ({**COCO, "protocols": []}, "idle.protocols: got none, and the run feeds no row; name some to evaluate it under"),
     "folds": ({**COCO, "dataset": "flickr", "protocols": ["5x1K"]}, "protocol 5x1K needs 5 such folds, more than the 200 test images of scenes_flickr"),
 }  # fmt: skip
+OF_ENSEMBLES = {
+    name: ({**COCO, "ensemble": ["coco-vse0-rc", member]}, f"{name}.ensemble: {said}")
+    for name, member, said in (
+        ("absent", "nothing", "got 'nothing'; expected another run"),
+        ("nested", "absent", "absent is an ensemble itself"),
+        ("ordered", "coco-order0-10c-rv", "coco-order0-10c-rv has similarity order"),
+        ("across", "flickr-vse0-rc", "flickr-vse0-rc is evaluated on flickr; expected coco"),
+    )
+}
+WRONG = {"keys": OF_ONE_KEY, "bases": OF_BASES, "runs": OF_RUNS, "ensembles": OF_ENSEMBLES}
 
 
-@pytest.mark.parametrize("wrong", [OF_ONE_KEY, OF_BASES, OF_RUNS], ids=["keys", "bases", "runs"])
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_wrong_runs_are_all_named_at_once(params, wrong):
     edit(params / RUNS, {run: entry for run, (entry, _) in wrong.items()})
     text = refused(params)
