@@ -132,28 +132,22 @@ def trying(project, mine, log):
         yield process
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGHUP, signal.SIGINT]])
-def test_an_interrupted_trial_leaves_no_lock_and_goes_on(tmp_path, signals):
-    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
+def test_an_interrupted_trial_leaves_no_lock_the_lock_of_a_killed_one_is_named_and_the_next_goes_on(tmp_path):
+    project, mine, log = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine", tmp_path / "log"
     draw_squares(mine)
-    with trying(project, mine, tmp_path / "log") as process:
-        for asked in signals:
-            os.killpg(process.pid, asked)  # as a terminal sends it, to all of its group
-            time.sleep(0.3)
-        assert process.wait(60) != 0, (tmp_path / "log").read_text()
-    assert not list((project.folder / ".snakemake" / "locks").glob("*"))
-    tried(project, mine)
-
-
-def test_the_lock_of_a_trial_that_was_killed_is_named_with_its_cure(tmp_path):
-    project, mine = copy_of_the_project(tmp_path / "vsepp"), tmp_path / "mine"
-    draw_squares(mine)
-    with trying(project, mine, tmp_path / "log") as process:
+    for signals in ([signal.SIGINT], [signal.SIGHUP, signal.SIGINT]):
+        with trying(project, mine, log) as process:
+            for asked in signals:
+                os.killpg(process.pid, asked)  # as a terminal sends it, to all of its group
+                time.sleep(0.3)
+            assert process.wait(60) != 0, log.read_text()
+        assert not list((project.folder / ".snakemake" / "locks").glob("*"))
+    with trying(project, mine, log) as process:
         for each in [*psutil.Process(process.pid).children(recursive=True), process]:
             each.kill()
-    with trying(project, mine, tmp_path / "log") as process:
+    with trying(project, mine, log) as process:
         assert process.wait(60) == 1
-    assert "snakemake --unlock" in (tmp_path / "log").read_text()
+    assert "snakemake --unlock" in log.read_text()
     project.call("snakemake", "--unlock")
     tried(project, mine)
 
