@@ -33,7 +33,10 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 _PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
-_FIRST = [Path(__file__).parent / part for part in ("dvc/test_hazards.py", "unit/pipeline")]
+_FIRST = [
+    Path(__file__).parent / part
+    for part in ("dvc/test_hazards.py", "unit/pipeline", "unit/evaluation", "unit/apps")
+]
 
 
 def pytest_collection_modifyitems(items):
