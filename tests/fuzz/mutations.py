@@ -1,4 +1,4 @@
-"""Damage to files: of any bytes, and of text, JSON, YAML, zip and `.npy` files by what they are made of."""
+"""Damage to files: of any bytes, and of text, JSON, zip and `.npy` files by what they are made of."""
 
 import io
 import json
@@ -6,8 +6,6 @@ import re
 import struct
 import zipfile
 import zlib
-
-import yaml
 
 NUMBERS = [
     "0",
@@ -132,29 +130,6 @@ def of_json(made, data):
     if made.random() < 0.05 and (keys := re.findall(r'"(\w+)": ', text)):
         name = made.choice(keys)
         text = text.replace(f'"{name}": ', f'"{name}": 0, "{name}": ', 1)
-    return text.encode("utf-8", "surrogatepass")
-
-
-def of_yaml(made, data):
-    """As `of_json`, of a YAML file; also aliases, tags and nesting."""
-    if made.random() < 0.4:
-        return of_text(made, data)
-    document = _edited(made, yaml.safe_load(data))
-    try:
-        text = yaml.safe_dump(document, sort_keys=False)
-    except (yaml.YAMLError, UnicodeError):
-        return data
-    if made.random() < 0.15:
-        odd = [
-            "&a [*a]",
-            "!!timestamp x",
-            "2020-13-45",
-            "{? [1] : 2}",
-            "[" * 200,
-            "!!python/name:os.system",
-            "0x" + "f" * 99,
-        ]
-        text = re.sub("null", lambda _: made.choice(odd), text, count=1)
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -322,9 +297,6 @@ def of_png(made, data):
 
 BY_SUFFIX = {
     ".json": of_json,
-    ".yaml": of_yaml,
-    ".txt": of_text,
-    ".csv": of_text,
     ".zip": of_zip,
     ".npz": of_npz,
     ".npy": of_npy,

@@ -5,8 +5,6 @@ files where a checksum or manifest would tell.
 """
 
 import argparse
-import csv
-import dataclasses
 import io
 import json
 import re
@@ -19,32 +17,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import specs
 import torch
-import yaml
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
-from raw_layouts import corpus, jpeg, paths, read, write_coco, write_flickr8k, write_karpathy, write_precomp
+from raw_layouts import corpus, jpeg, paths, read, write_karpathy
 from test_sets import embedded, under
 
-import vsepp
-from vsepp.api import LAYOUT, LAYOUT_FILE
-from vsepp.base.manifest import recorded
-from vsepp.base.spec import StoreSpec, to_dict, to_json
-from vsepp.data.captions import SPECIAL, Vocabulary
+from vsepp.base.spec import StoreSpec
 from vsepp.data.decode import build_store
-from vsepp.data.download import read_lock
 from vsepp.data.raw import Container
 from vsepp.data.store import open_store
-from vsepp.data.tables import read_tables, write_tables
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truths import cxc, eccv
-from vsepp.features.published import import_precomputed
-from vsepp.models.encoder import build_encoder, save_encoder
-from vsepp.models.joint import JointEmbedding
 from vsepp.models.released import read_checkpoint, read_words
-
-CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -104,23 +88,6 @@ def kept(images):
 NO_TEXT, NO_NAME = "[\0\ud800-\udfff]", "[\0-\x1f\x7f-\x9f\ud800-\udfff]"
 
 
-def coco_as_written(spec, result, *_):
-    texts = {}
-    for role in ("train_captions", "val_captions"):
-        for row in json.loads(text_in(spec.files[role]))["annotations"]:
-            texts[row["id"], row["image_id"]] = row["caption"]
-    expected = [
-        (
-            image["filename"],
-            str(image["cocoid"]),
-            image["split"],
-            usable((i, texts[i, image["cocoid"]]) for i in sentids_of(image))[:5],
-        )
-        for image in json.loads(text_in(spec.files["splits"]))["images"]
-    ]
-    return differs(kept(expected), result)
-
-
 def karpathy_as_written(spec, result, *_):
     expected = []
     for image in json.loads(text_in(spec.files["splits"]))["images"]:
@@ -133,83 +100,6 @@ def karpathy_as_written(spec, result, *_):
 
 def sentids_of(image):
     return image.get("sentids", [sentence["sentid"] for sentence in image["sentences"]])
-
-
-def flickr8k_as_written(spec, result, *_):
-    folder, captions, expected = Path(spec.files["text"]), {}, []
-    for number, line in enumerate(text_in(folder / "Flickr8k.token.txt").split("\n"), start=1):
-        head, tab, text = line.removesuffix("\r").partition("\t")
-        if tab:
-            captions.setdefault(head.rpartition("#")[0], []).append((number, text))
-    for split, listed in (("train", "train"), ("val", "dev"), ("test", "test")):
-        for name in text_in(folder / f"Flickr_8k.{listed}Images.txt").split("\n"):
-            if name.strip():
-                path = name.strip()
-                expected.append((path, Path(path).stem, split, usable(captions[path])))
-    return differs(kept(expected), result)
-
-
-def csv_as_written(spec, result, *_):
-    head, *rows = csv.reader(io.StringIO(text_in(spec.files["captions"]), newline=""), skipinitialspace=True)
-    head = [name.strip().lower() for name in head]
-    if not {"image", "caption"} <= set(head):
-        return None  # other columns or another delimiter, which are not read here a second time
-    expected = {}
-    for number, row in enumerate((row for row in rows if row), start=1):
-        of = dict(zip(head, row, strict=False))
-        name = of["image"].strip()
-        if not Path(name).name:  # names no image, so it is left out
-            continue
-        # Without a column of splits they are drawn, which is not repeated here.
-        drawn = {image: split for image, split, _ in result}.get(str(Path(name).with_suffix("")))
-        image = expected.setdefault(
-            name, (str(Path(name).with_suffix("")), of.get("split", drawn).strip(), [])
-        )
-        image[2].append((number, of["caption"]))
-    images = [
-        (name, image_id, split, usable(captions)) for name, (image_id, split, captions) in expected.items()
-    ]
-    return differs(kept(images), result)
-
-
-def write_csv(folder):
-    names = ["a.jpg", "b.jpg", "c.jpg"]
-    (folder / "pictures").mkdir()
-    for number, name in enumerate(names):
-        (folder / "pictures" / name).write_bytes(jpeg(number))
-    splits = dict(zip(names, ("train", "val", "test"), strict=True))
-    rows = [f'{name},"a caption, {k} of ""{name}""",{splits[name]}' for name in names for k in (0, 1)]
-    (folder / "captions.csv").write_text("\n".join(["image,caption,split", *rows]) + "\n", encoding="utf-8")
-    return corpus(
-        "own",
-        "captions_csv",
-        {"images": folder / "pictures", "captions": folder / "captions.csv"},
-        captions_per_image=None,
-    )
-
-
-def precomp_features(spec):
-    images, captions = read(spec)
-    out = Path(spec.files["folder"]).parent / "made"
-    shutil.rmtree(out, ignore_errors=True)
-    import_precomputed(spec, images, paths(spec), out)
-    return np.load(out / "features.npy"), captions["text"].tolist()
-
-
-def precomp_as_written(spec, result, *_):
-    folder, texts, rows = Path(spec.files["folder"]), [], []
-    for prefix in ("train", "dev", "test"):
-        lines = text_in(folder / f"{prefix}_caps.txt").split("\n")
-        captions = lines if lines[-1] not in ("", "\r") else lines[:-1]
-        features = np.load(folder / f"{prefix}_ims.npy")
-        texts += [text for _, text in usable(enumerate(line.removesuffix("\r") for line in captions))]
-        features = features.reshape(len(features), -1, features.shape[-1])
-        rows.append(features if 5 * len(features) == len(captions) else features[::5])
-    if texts != result[1]:
-        return "other captions than the files have"
-    if not np.array_equal(np.concatenate(rows), result[0]):
-        return "other features than the files have"
-    return None if np.isfinite(result[0]).all() else "features that are not finite"
 
 
 def zip_of_photographs(folder):
@@ -258,65 +148,6 @@ def _arrays_as_written(path, result, names):
     return None
 
 
-SCORES = np.random.default_rng(0).standard_normal((3, 6))
-OWNER = np.arange(6) // 2
-
-
-def write_scores(folder):
-    np.savez(folder / "scores.npz", scores=SCORES, caption_to_image=OWNER, caption_ids=np.arange(6))
-    return folder / "scores.npz"
-
-
-def write_lists(folder):
-    (captions, i2t), (images, t2i) = (
-        (np.argsort(-s, axis=1)[:, :2], -np.sort(-s, axis=1)[:, :2]) for s in (SCORES, SCORES.T)
-    )
-    lists = {"i2t_items": captions, "i2t_scores": i2t, "t2i_items": images, "t2i_scores": t2i}
-    np.savez(folder / "lists.npz", caption_to_image=OWNER, **lists)
-    return folder / "lists.npz"
-
-
-def read_scored(path):
-    found = TestSet.read(path)
-    under(found)
-    return found
-
-
-def scores_as_written(path, result, *_):
-    found = {**vars(result), "scores": result.scores.scores}
-    return _arrays_as_written(path, found, ("scores", "caption_to_image"))
-
-
-def lists_as_written(path, result, *_):
-    found = {"caption_to_image": result.caption_to_image}
-    for task, (items, scores) in result.scores.lists.items():
-        found |= {f"{task}_items": items, f"{task}_scores": scores}
-    return _arrays_as_written(path, found, tuple(found))
-
-
-def write_corpus(folder):
-    spec = write_karpathy(folder / "raw")
-    images, captions = read(spec)
-    (folder / "corpus").mkdir()
-    with recorded(folder / "corpus", "corpus", spec=to_dict(spec), inputs={}):
-        write_tables(folder / "corpus", images, captions)
-    shutil.rmtree(folder / "raw")
-    return folder / "corpus"
-
-
-def read_columns(folder):
-    images, captions = read_tables(folder)
-    columns = [
-        (images, ("image_id", "file_name", "container", "member", "split")),
-        (captions, ("caption_id", "image_index", "text", "split")),
-    ]
-    return [[of[name].tolist() for name in names] for of, names in columns]
-
-
-def same(context, result, undamaged):
-    return None if result == undamaged else "not the result of the undamaged files"
-
-
 def write_checkpoint(folder):
     image, text, flags = image_state(8, 6), text_state(7, 4, 6), {"embed_size": 6, "margin": 0.2}
     write_released(folder / "old.pth.tar", image, text, flags)
@@ -346,59 +177,6 @@ def checkpoints_fit(folder, result, *_):
 def words_fit(path, result, *_):
     proper = all(isinstance(word, str) and word.encode() is not None for word in result)
     return None if proper and len(set(result)) == len(result) else "words that are none or repeated"
-
-
-def write_run(folder):
-    """A run that is exported, of a small model that was not trained."""
-    run = dataclasses.replace(
-        specs.RUN, encoder=dataclasses.replace(specs.ENCODER, input_size=16, store_side=16)
-    )
-    torch.manual_seed(0)
-    whole, inside = folder / "exported", folder / "exported" / "encoder"
-    inside.mkdir(parents=True)
-    encoder = build_encoder(run.encoder)
-    with recorded(inside, "encoder", spec=to_dict(run.encoder), inputs={}):
-        save_encoder(encoder, inside)
-    words = Vocabulary((*SPECIAL, "a", "dog", "red"), {}, 1, ("train",), 1, "")
-    joint = JointEmbedding(run.model, encoder.dim, len(words))
-    from safetensors.torch import save_file
-
-    with recorded(whole, "train", spec=to_dict(run), inputs={"encoder": inside}):
-        shutil.move(inside, folder / "encoder")  # a manifest names files of its own folder
-        save_file(joint.state_dict(), whole / "model.safetensors")
-        words.write(whole)
-        (whole / "config.json").write_text(to_json(run))
-    shutil.move(folder / "encoder", inside)
-    (whole / LAYOUT_FILE).write_text(
-        json.dumps({"layout": LAYOUT, "version": vsepp.__version__, "run": run.id})
-    )
-    return whole
-
-
-def load_run(folder):
-    model = vsepp.load(folder, device="cpu")
-    state = {**model.joint.state_dict(), **(model.encoder.state_dict() if model.encoder else {})}
-    return to_json(model.run), model.vocabulary.words, {key: value.tolist() for key, value in state.items()}
-
-
-def write_lock(folder):
-    entry = {
-        "sha256": "0123456789abcdef" * 4,
-        "size": 123,
-        "url": "https://example.org/a",
-        "date": "2026-11-22",
-    }
-    (folder / "sources.lock.yaml").write_text(
-        yaml.safe_dump({"a.bin": entry, "b.zip": {**entry, "url": None}})
-    )
-    return folder / "sources.lock.yaml"
-
-
-def lock_as_written(path, result, *_):
-    # Tabs between tokens are YAML; PyYAML's loader without libyaml refuses them.
-    written = yaml.load(text_in(path), yaml.CSafeLoader) or {}
-    entries = {file: dataclasses.asdict(recorded) for file, recorded in result.items()}
-    return None if entries == written else "other entries than written"
 
 
 def write_photographs(folder):
@@ -451,75 +229,10 @@ def photographs_as_decoded(folder, result, undamaged):
     return None
 
 
-def write_cxc(folder):
-    """Two images with two captions each."""
-    caption, image = "COCO_val2014:sentid:{}", "COCO_val2014_{:012d}.jpg"
-    rows = {
-        "sits": [(caption.format(row), image.format(row // 3), 4.5, "c2i_original") for row in (1, 2, 3, 4)]
-        + [(caption.format(1), image.format(1), 2.96, "c2i_intrasim")],
-        "sts": [(caption.format(1), caption.format(3), 4.2, "c2c_isim")],
-        "sis": [(image.format(0), image.format(1), 2.5, "i2i_csim")],
-    }
-    (folder / "cxc").mkdir()
-    files = {}
-    for name, lines in rows.items():
-        files[name] = folder / "cxc" / cxc.FILES[name]
-        text = [("one", "other", "agg_score", "sampling_method"), *lines]
-        files[name].write_text("".join(",".join(map(str, line)) + "\n" for line in text))
-    return files
-
-
-def positives_of(truth):
-    ids = {"i": np.asarray(truth.image_ids), "t": np.asarray(truth.caption_ids)}
-    return {
-        task: set(zip(ids[task[0]][each.rows].tolist(), ids[task[2]][each.items].tolist(), strict=True))
-        for task, each in truth.tasks.items()
-    }
-
-
-def ratings_as_written(files, truth, *_):
-    rows = list(csv.reader(io.StringIO(text_in(files["sits"]), newline="")))[1:]
-    rated = {(int(row[1][13:25]), int(row[0].rpartition(":")[2])) for row in rows if float(row[2]) >= 3}
-    return differs(rated, positives_of(truth)["i2t"])
-
-
-def write_eccv(folder):
-    (folder / "eccv").mkdir()
-    pairs = {"gallery": {"1": [1, 2], "2": [3, 4]}, "i2t": {"1": [1, 3], "2": [3, 9]}, "t2i": {"3": [1, 2]}}
-    files = {role: folder / "eccv" / eccv.FILES[role] for role in pairs}
-    for role, path in files.items():
-        path.write_text(json.dumps(pairs[role]))
-    return files
-
-
-def lists_of_ids_as_written(files, truth, *_):
-    said = {role: json.loads(text_in(path)) for role, path in files.items()}
-    expected = {
-        role: {(int(query), item) for query, items in said[role].items() for item in items}
-        for role in ("i2t", "t2i")
-    }
-    return differs(expected, positives_of(truth))
-
-
 TARGETS = {
-    "coco": Target(write_coco, table, coco_as_written, "**/*.json"),
     "karpathy": Target(write_karpathy, table, karpathy_as_written, "*.json"),
-    "flickr8k": Target(write_flickr8k, table, flickr8k_as_written, "text/*"),
-    "captions_csv": Target(write_csv, table, csv_as_written, "*.csv"),
-    "precomp": Target(write_precomp, precomp_features, precomp_as_written, "f30k_precomp/*"),
-    "precomp, regions": Target(
-        lambda folder: write_precomp(folder, shape=(3, 6)),
-        precomp_features,
-        precomp_as_written,
-        "f30k_precomp/*",
-    ),
     "zip archive": Target(zip_of_photographs, read_container, same_members),
     "embeddings": Target(write_embeddings, read_embeddings, embeddings_as_written),
-    "ratings of CxC": Target(write_cxc, cxc.read, ratings_as_written, "cxc/*"),
-    "positives of ECCV": Target(write_eccv, eccv.read, lists_of_ids_as_written, "eccv/*"),
-    "matrix of scores": Target(write_scores, read_scored, scores_as_written),
-    "lists of the best": Target(write_lists, read_scored, lists_as_written),
-    "tables": Target(write_corpus, read_columns, same, "corpus/*"),
     "released checkpoints": Target(write_checkpoint, read_checkpoints, checkpoints_fit),
     "released vocabulary": Target(
         lambda folder: (
@@ -531,7 +244,5 @@ TARGETS = {
         read_words,
         words_fit,
     ),
-    "exported run": Target(write_run, load_run, same, "exported/**/*"),
-    "sums of downloads": Target(write_lock, read_lock, lock_as_written),
     "photographs": Target(write_photographs, stored_photographs, photographs_as_decoded, "photographs/*"),
 }
