@@ -115,7 +115,7 @@ def test_every_block_is_run_and_every_scenario_checked():
     assert len(re.findall(r"^```", text, re.MULTILINE)) == 2 * sum(map(len, SCENARIOS.values()))
 
 
-VSE0, VSEPP, *_ = RUNS
+VSE0, VSEPP, RC, _ = RUNS
 PAGE = "reports/tiny/paper/vsepp"
 ENTRIES = "params/papers/vsepp/runs.yaml"
 MH = "vsepp/losses/max_of_hinges.py"
@@ -145,6 +145,11 @@ def edit_a_loss(user):
 def kept(user):
     assert f"{VSEPP}/seed-0: made by other code, commit " in user.said[0]
     assert user.remade() == {PAGE}
+    pages = {run: (user.project.folder / PAGE / f"runs/{run}.html").read_text() for run in (VSE0, VSEPP)}
+    marked = [run for run, text in pages.items() if "made by other code, commit " in text]
+    assert (
+        marked == [VSEPP] and "Made by other code" in (user.project.folder / PAGE / "index.html").read_text()
+    )
     assert user.is_settled() and user.project.planned() == {}
 
 
@@ -164,6 +169,9 @@ def fetched(user):
     assert clone.planned() == {}
     clone.edit(ENTRIES, f"{VSEPP}: {{base: vsepp,", f"{VSEPP}: {{base: vsepp, loss: {{margin: 0.3}},")
     assert clone.trained() == {VSEPP}
+    clone.edit(ENTRIES, f"{RC}: {{base: vsepp,", f"{RC}: {{base: vsepp, loss: {{margin: 0.3}},")
+    # The store is there. The fine-tuned run inherits from the frozen one and starts from it; nobody pushed the tape.
+    assert clone.planned() == {"tape": 1, "train": 3, "evaluate": 3, "report": 1}
     alone = user.project.folder.parent / "vsepp-1c"
     for name in ("model.safetensors", "manifest.json"):
         theirs, ours = (project.model(VSEPP) / name for project in (clone, user.project))

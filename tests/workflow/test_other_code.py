@@ -7,7 +7,6 @@ pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
 MH = "vsepp/losses/max_of_hinges.py"
 PRESET = "params/presets/tiny.yaml"
-REPORT = "reports/tiny/paper/vsepp"
 PHASES = ["all_corpus", "all_features", "all_models", "all_results"]
 
 
@@ -28,14 +27,7 @@ def test_results_are_kept_after_an_edit_that_changes_no_number(project):
 
     touch(project, "--notemp")
     assert project.planned(*PHASES, "reproduce_tables") == {}
-    project.run("--forcerun", "report", "--", "reproduce_tables")
     assert {run: project.weights(run) for run in RUNS} == before
-    said = project.said("vsepp", "verify")
-    assert f"{VSEPP}/seed-0: {made}" in said and f"{VSE0}/seed-0" not in said and REPORT not in said
-    page = f"made by other code, commit {commit[:12]}"
-    assert page in (project.folder / REPORT / f"runs/{VSEPP}.html").read_text()
-    assert page not in (project.folder / REPORT / f"runs/{VSE0}.html").read_text()
-    assert "Made by other code" in (project.folder / REPORT / "index.html").read_text()
 
     # The next edit makes them again.
     project.edit(MH, new="\nANOTHER = True\n")

@@ -109,6 +109,7 @@ def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):
 
 
 @pytest.mark.resume
+@pytest.mark.whole
 def test_a_killed_training_goes_on_and_ends_with_the_same_weights(project):
     """Ctrl-C, then the trainer is killed, then Snakemake and all below it; Snakemake knows of none what the trainer had done."""
     config = {
