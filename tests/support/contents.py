@@ -36,7 +36,7 @@ def _without_times(value):
         return [_without_times(item) for item in value]
     if not isinstance(value, dict):
         return value
-    timed = {"wall_seconds", "cpu_seconds", "peak_memory_bytes", "pairs_per_second"}
+    timed = {"wall_seconds", "start_cpu_seconds", "cpu_seconds", "peak_memory_bytes", "pairs_per_second"}
     timed |= {"digest", "history.csv", "curves", "runs"}
     kept = {key: item for key, item in value.items() if key not in timed and not key.startswith("history/")}
     return {key: _without_times(item) for key, item in kept.items()}

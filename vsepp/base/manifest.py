@@ -106,8 +106,9 @@ class Manifest(_Read):
     """Package → version."""
     machine: Machine
     wall_seconds: float
+    start_cpu_seconds: float = 0.0
+    """Of its process, before the step began. Earlier manifests lack this and the next key."""
     cpu_seconds: float = 0.0
-    """Earlier manifests lack it."""
     peak_memory_bytes: int
     facts: dict[str, Any]
     digest: str
@@ -174,6 +175,7 @@ def recorded(
             "cores": os.cpu_count(),
         },
         "wall_seconds": time.monotonic() - started,
+        "start_cpu_seconds": cpu_before,
         "cpu_seconds": cpu_seconds() - cpu_before,
         "peak_memory_bytes": peak_memory(),
         "facts": facts,
