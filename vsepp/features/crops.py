@@ -8,14 +8,15 @@ generator with a state, so any process can compute the crop of any pair at any t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import nn
 
 from vsepp.base.errors import VseppError
 from vsepp.base.hashed import CROP_FLIP, CROP_LEFT, CROP_SCALE, CROP_SHAPES, CROP_TOP, keys_of, uniform
-from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
+from vsepp.base.placement import Placed, Placing, place, place_of
 from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
 
@@ -35,11 +36,6 @@ ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
 # Shares of both sides that VSE∞'s code crops.
 SCALED = (0.6, 1.0)
-
-# Images resized together: few on a CPU, so that results between the two passes stay in its cache; many on a GPU, for fewer
-# launches and uploads.
-_RESIZED_AT_ONCE = {"cpu": 16}
-_RESIZED_ELSEWHERE = 256
 
 
 def place_images(images: StoredImages, placing: Placing) -> StoredImages:
@@ -228,13 +224,13 @@ def gather_crops(
     Parameters
     ----------
     images
-        Stored images. From files only the windows are read, unless square images are resized.
+        Stored images. From files only the windows are read.
     rows
         int64 `(n,)`, the image of each crop.
     boxes, flips
         int64 `(n, 4)` and bool `(n,)`, as `crop_boxes` gives them.
     size
-        Pixels. Boxes of another size are resized to it: bilinear, antialiased.
+        Pixels. Boxes of another size are resized to it, as by `resized_window`.
 
     Returns
     -------
@@ -243,80 +239,36 @@ def gather_crops(
     """
     pixels = images.pixels if isinstance(images, WholeImages) else images
     device = pixels.device if isinstance(pixels, torch.Tensor) else torch.device("cpu")
-    if (boxes[:, 2:] == size).all():
-        crops = _cut(images, rows, boxes, device)
-        if not flips.any():
-            return crops
-        return torch.where(upload(flips, device)[:, None, None, None], crops.flip(2), crops)
-    at_once = _RESIZED_AT_ONCE.get(device.type, _RESIZED_ELSEWHERE)
-    resized = []
-    for part in (slice(start, start + at_once) for start in range(0, len(rows), at_once)):
-        if isinstance(images, WholeImages):
-            cut = _cut(images, rows[part], boxes[part], device)
-            within = np.concatenate([np.zeros_like(boxes[part, :2]), boxes[part, 2:]], axis=1)
-        else:
-            cut, within = rows_of(images, rows[part]), boxes[part]
-        resized.append(_resized(cut, within, flips[part], size))
-    return torch.cat(resized)
-
-
-def _cut(images: StoredImages, rows: np.ndarray, boxes: np.ndarray, device: torch.device) -> torch.Tensor:
-    """The boxes of images at the top left of uint8 `(n, height, width, 3)`, as large as the largest box; pixels beyond a box are unset."""
-    height, width = boxes[:, 2:].max(axis=0).tolist()
-    crops = torch.empty((len(rows), height, width, 3), dtype=torch.uint8, device=device)
-    target: Any = crops if device.type == "cuda" else crops.numpy()
-    for number, (row, (top, left, high, wide)) in enumerate(zip(rows.tolist(), boxes.tolist(), strict=True)):
-        target[number, :high, :wide] = images[row][top : top + high, left : left + wide]
+    crops = torch.empty((len(rows), size, size, 3), dtype=torch.uint8, device=device)
+    each = zip(crops, rows.tolist(), boxes.tolist(), flips.tolist(), strict=True)
+    for crop, row, (top, left, height, width), flip in each:
+        window = images[row][top : top + height, left : left + width]
+        if not isinstance(window, torch.Tensor):
+            window = torch.from_numpy(np.array(window))  # torch takes no read-only map
+        if (height, width) != (size, size):
+            # On a GPU, torch resizes no bytes.
+            window = resized_window(window if device.type == "cpu" else window.float(), size)
+        crop.copy_(window.flip(1) if flip else window)
     return crops
 
 
-def _resized(images: torch.Tensor, boxes: np.ndarray, flips: np.ndarray, size: int) -> torch.Tensor:
-    """Resize a box of every image `(n, height, width, 3)` to `(n, size, size, 3)`: first its lines, then its columns."""
-    _, height, width, _ = images.shape
-    lines, weights = _filter(boxes[:, 0], boxes[:, 2], size, height)
-    columns = _weighted_lines(images, lines, weights).transpose(1, 2)
-    lines, weights = _filter(boxes[:, 1], boxes[:, 3], size, width)
-    lines[flips], weights[flips] = lines[flips][:, ::-1], weights[flips][:, ::-1]
-    pixels = _weighted_lines(columns, lines, weights).transpose(1, 2)
-    return pixels.round_().clamp_(0, 255).to(torch.uint8).contiguous()
-
-
-def _filter(start: np.ndarray, extent: np.ndarray, size: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lines that each resized line is the weighted sum of: int64 `(n, size, k)`, and their weights float32, which sum to 1.
-
-    Weights fall linearly with the distance between a line's middle and that of the resized one, to 0 as far away as a resized
-    line is wide, as in PIL's `BILINEAR` and torch's `antialias=True`; lines outside the box have none. Four lines become two:
-
-        line            0     1     2     3        each resized line is 2 wide
-        middle         0.5   1.5   2.5   3.5       middles of the resized ones are at 1 and 3
-        distance to 1  0.5   0.5   1.5   2.5
-        1 − d / 2      .75   .75   .25    0        divided by their sum, 1.75
+def resized_window(window: torch.Tensor, size: int) -> torch.Tensor:
+    """Resize a part of an image as if there were nothing around it: bilinear, antialiased, as PIL's `BILINEAR`.
 
     Parameters
     ----------
-    start, extent
-        int64 `(n,)`, first line and number of lines of each image's box.
-    size, side
-        Lines of a resized image, and of an image.
+    window
+        uint8 or float32 `(height, width, 3)`, levels. The results of the two types differ by at most one level.
+    size
+        Height and width of the result, pixels.
+
+    Returns
+    -------
+    torch.Tensor
+        Whole levels `(size, size, 3)` in the window's type.
     """
-    width = (extent / size)[:, None, None]
-    start, end = start[:, None, None], (start + extent)[:, None, None]
-    middle = start + (np.arange(size)[:, None] + 0.5) * width
-    reach = np.maximum(width, 1.0)
-    lines = np.floor(middle - reach).astype(np.int64) + np.arange(int(np.ceil(2 * reach.max())) + 1)
-    weights = np.maximum(1 - np.abs(lines + 0.5 - middle) / reach, 0) * ((lines >= start) & (lines < end))
-    weights /= weights.sum(axis=2, keepdims=True)
-    return lines.clip(0, side - 1), weights.astype(np.float32)
-
-
-def _weighted_lines(images: torch.Tensor, lines: np.ndarray, weights: np.ndarray) -> torch.Tensor:
-    """Weighted sums of lines of every image: `(n, side, width, 3)` to float32 `(n, size, width, 3)`."""
-    count, side = images.shape[:2]
-    every_line = images.flatten(2).flatten(0, 1)
-    places = upload(lines + side * np.arange(count)[:, None, None], images.device)
-    factors = upload(weights, images.device)
-    sums = torch.zeros((*lines.shape[:2], every_line.shape[1]), device=images.device)
-    for k in range(lines.shape[2]):
-        addend = every_line.index_select(0, places[:, :, k].flatten()).view(sums.shape)
-        sums.addcmul_(addend.float(), factors[:, :, k, None])
-    return sums.unflatten(2, images.shape[2:])
+    image = window[None].permute(
+        0, 3, 1, 2
+    )  # in this order one image counts as channels last, which is faster
+    resized = nn.functional.interpolate(image, (size, size), mode="bilinear", antialias=True)
+    return resized[0].permute(1, 2, 0).round()
