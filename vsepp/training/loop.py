@@ -176,8 +176,9 @@ def _train_epoch(
     losses: list[torch.Tensor] = []
     with fp32_products_in(run.precision, device):
         for step, chosen in enumerate(track(batches, steps - first, what, "step"), start=first):
-            if encoder is not None:
-                encoder.train(encoder_trains(run, epoch * steps, step))
+            mode = encoder_trains(run, epoch * steps, step)
+            if encoder is not None and encoder.training != mode:
+                encoder.train(mode)
             training.group.seed_step(run.init_seed, epoch, step)
             rate = learning_rate(run.schedule, epoch, step, steps)
             factor = loss_factor(run.schedule, epoch, step, steps)
