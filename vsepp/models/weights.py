@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 from torch.serialization import safe_globals
 
 from vsepp.base.errors import VseppError
@@ -96,7 +97,7 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
             for name in list(stream.keys())
         }
     try:
-        with torch.device("meta"), _at_most(2 * len(shapes) + _CUT_OFF):
+        with torch.device("meta"), _Undrawn(), _at_most(2 * len(shapes) + _CUT_OFF):
             sizes = build(shapes)
     except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
         raise VseppError(
@@ -107,6 +108,16 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
     module = build(shapes)
     module.load_state_dict({prefix + name: values for name, values in read(path).items()})
     return module
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no normal weights: for tensors without memory, torch would import its compiler, which takes a second."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if function in (nn.init.normal_, torch.Tensor.normal_):
+            return [*args, *named.values()][0]
+        return function(*args, **named)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import specs
 import torch
+from processes import python
 
 from vsepp.base.errors import VseppError
 from vsepp.models.encoder import build_encoder, encoder_dim, load_encoder, save_encoder
@@ -125,3 +126,15 @@ def test_vit_minis_feature_is_the_normalised_class_token_of_one_size_of_input():
     assert torch.equal(found, kept[0][:, 0])
     with pytest.raises(AssertionError, match="Wrong image height"):
         encoder(torch.randn(3, 3, 48, 48))
+
+
+def test_loading_imports_no_compiler(tmp_path):
+    code = (
+        "import sys, specs; from pathlib import Path; from safetensors.torch import save_file; from torch import nn;"
+        "from vsepp.models import weights; from vsepp.models.encoder import build_encoder;"
+        "build = lambda shapes: nn.ModuleList([nn.Embedding(2, 3), build_encoder(specs.ENCODER)]);"
+        "state = {name: values.contiguous() for name, values in build({}).state_dict().items()};"
+        "save_file(state, sys.argv[1]); weights.load(Path(sys.argv[1]), build, 'these');"
+        "assert 'sympy' not in sys.modules"
+    )
+    python(code, str(tmp_path / "weights.safetensors"))
