@@ -15,8 +15,8 @@ from pathlib import Path
 from vsepp.base.files import csv_text, write_text
 from vsepp.pipeline.plan import expected_of
 from vsepp.pipeline.planner import make_plan
+from vsepp.report.entries import KNOWN_RANKS
 from vsepp.report.expected import (
-    KNOWN_RANKS,
     Expected,
     KnownRanks,
     machine_of,

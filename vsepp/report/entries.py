@@ -19,7 +19,6 @@ from vsepp.base.components import component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
 from vsepp.base.spec import Component, seeded
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, METRICS, SCORES
-from vsepp.report.expected import KNOWN_RANKS
 from vsepp.report.models import HISTORY_FILE
 from vsepp.report.records import FILES
 from vsepp.report.text import DIRECTIONS, TASKS
@@ -28,6 +27,8 @@ OF_A_ROW = ("system", "encoder", "dataset", "trainset")
 """Keys of a run that published.csv has as columns."""
 ALL_TABLES, ALL_GAPS = "tables", "gaps"
 """Names of what a report has beside its entries: the LaTeX document of all tables, and the plot of all gaps."""
+KNOWN_RANKS = "ranks.csv"
+"""File beside the expected values; see `vsepp.report.expected`."""
 
 
 class _Kinds:

@@ -20,6 +20,7 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT, mistakes_of
 from vsepp.base.errors import VseppError, as_started, first_of
 from vsepp.report import text
+from vsepp.report.entries import KNOWN_RANKS
 from vsepp.report.models import Model, Models
 from vsepp.report.records import ranks_digest
 
@@ -28,8 +29,6 @@ NOT_HELD, OUTSIDE = "not held", "outside"
 DEVIATIONS = 5
 """How many standard deviations a score may lie from the mean over the seeds. One more training lies within 4.5 of them, all 51
 scores of `mini` together, in 95 % of cases, by Student's t."""
-KNOWN_RANKS = "ranks.csv"
-"""File beside the expected values."""
 
 Row = TypeVar("Row", "Expected", "KnownRanks")
 

@@ -5,7 +5,6 @@ import pytest
 import specs
 import torch
 import torchvision
-from artefacts import row, written
 from closeness import assert_near
 from legacy_files import (
     made,
@@ -18,10 +17,8 @@ from legacy_files import (
 )
 from torch import nn
 
-from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest
-from vsepp.base.spec import Component, CropSpec, RunSpec, from_dict, to_json
+from vsepp.base.spec import Component, CropSpec, RunSpec, from_dict
 from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
@@ -223,19 +220,13 @@ def test_wrappers_anywhere_are_seen_through_and_double_weights_become_single(tmp
     assert torch.equal(found["image_map.weight"], image_state()["fc.weight"])
 
 
-def test_files_facts_and_manifest_of_the_command(tmp_path, words):
+def test_files_and_facts_of_a_released_checkpoint(tmp_path, words):
     flags = FLAGS | {"learning_rate": 0.001, "margin": 0.05}
     checkpoint = write_checkpoint(tmp_path, opt=flags)
     out = tmp_path / "run"
-    made = row("released", out, FROZEN, {"checkpoint": checkpoint, "vocabulary": words})
-    assert main(["make", "released", "run", "--plan", str(written(tmp_path, made))]) == 0
-    manifest = json.loads((out / "manifest.json").read_text())
-    assert manifest["step"] == "released"
-    assert manifest["spec"] == json.loads(to_json(FROZEN)), "encoding compares it with the run's"
-    assert manifest["inputs"] == {"checkpoint": file_digest(checkpoint), "vocabulary": file_digest(words)}
-    assert set(manifest["outputs"]) == {"model.safetensors", "config.json", "vocabulary.json"}
-    assert len(manifest["code_digest"]) == 64
-    facts = manifest["facts"]
+    out.mkdir()
+    facts = import_released(checkpoint, words, FROZEN, out)
+    assert {path.name for path in out.iterdir()} == {"model.safetensors", "config.json", "vocabulary.json"}
     assert (facts["epoch"], facts["best_rsum"], facts["Eiters"], facts["words"]) == (27, 401.5, 12345, 7)
     assert facts["opt"] == flags
     assert from_dict(RunSpec, json.loads((out / "config.json").read_text())) == FROZEN

@@ -5,14 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
-
-if TYPE_CHECKING:
-    from vsepp.report.models import Model
+from vsepp.report.models import METRICS_FILE, Model
 
 
 def add_steps(steps: Any) -> None:
@@ -48,8 +46,6 @@ def compare(given: argparse.Namespace) -> None:
 
 def sources_of(given: argparse.Namespace, name: str) -> list[Path | Model]:
     """Paths, or records, of a model that the command line names."""
-    from vsepp.report.models import METRICS_FILE
-
     if Path(name).exists():
         return [Path(name)]
     if not given.params.is_dir():
