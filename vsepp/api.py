@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch import nn
-from torch.overrides import TorchFunctionMode
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import file_digest, is_there, path_of, read_json, reading, shortly, value_digest
@@ -292,28 +290,12 @@ def load(
     on = present_device(str(device))
     place = encoder_of(run, folder, None if encoder is None else path_of(encoder, "encoder"))
     network = None
-    with _Undrawn():
-        if place is not None:
-            network = load_encoder(run.encoder, place, grid=run.grid)
-        elif INSTALLED_ENCODER in description:
-            network = _installed_encoder(run, description[INSTALLED_ENCODER])
-        joint = load_joint(run, folder / WEIGHTS, len(vocabulary))
+    if place is not None:
+        network = load_encoder(run.encoder, place, grid=run.grid)
+    elif INSTALLED_ENCODER in description:
+        network = _installed_encoder(run, description[INSTALLED_ENCODER])
+    joint = load_joint(run, folder / WEIGHTS, len(vocabulary))
     return Model(run, joint, vocabulary, network, on)
-
-
-class _Undrawn(TorchFunctionMode):
-    """Draw no initial weights within: files replace all of them, and drawing VGG19's takes longer than reading them."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func in _DRAWING or getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else kwargs["tensor"]
-        return func(*args, **kwargs)
-
-
-_DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 def rank(scores: np.ndarray | Iterator[np.ndarray], k: int | None = None) -> np.ndarray:

@@ -97,7 +97,7 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
             for name in list(stream.keys())
         }
     try:
-        with torch.device("meta"), _Undrawn(), _at_most(2 * len(shapes) + _CUT_OFF):
+        with _Undrawn(), torch.device("meta"), _at_most(2 * len(shapes) + _CUT_OFF):
             sizes = build(shapes)
     except (RuntimeError, OverflowError, MemoryError, TypeError) as error:
         raise VseppError(
@@ -105,19 +105,25 @@ def load(path: Path, build: Callable[[Shapes], Network], owner: str, prefix: str
         ) from error
     if problems := misfits(sizes, shapes):
         raise VseppError(f"{path}: not the weights of {owner}: {problems}")
-    module = build(shapes)
+    with _Undrawn():
+        module = build(shapes)
     module.load_state_dict({prefix + name: values for name, values in read(path).items()})
     return module
 
 
 class _Undrawn(TorchFunctionMode):
-    """Draws no normal weights: for tensors without memory, torch would import its compiler, which takes a second."""
+    """Draws no initial weights: a file replaces all of them. Drawing VGG19's takes longer than reading them, and for weights without memory
+    torch would import its compiler.
+    """
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         named = kwargs or {}
-        if function in (nn.init.normal_, torch.Tensor.normal_):
+        if function in _DRAWING or getattr(function, "__module__", None) == nn.init.__name__:
             return [*args, *named.values()][0]
         return function(*args, **named)
+
+
+_DRAWING = (torch.Tensor.normal_, torch.Tensor.uniform_)
 
 
 @contextmanager
