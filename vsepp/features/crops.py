@@ -267,8 +267,6 @@ def resized_window(window: torch.Tensor, size: int) -> torch.Tensor:
     torch.Tensor
         Whole levels `(size, size, 3)` in the window's type.
     """
-    image = window[None].permute(
-        0, 3, 1, 2
-    )  # in this order one image counts as channels last, which is faster
+    image = window[None].permute(0, 3, 1, 2)  # channels last, which is faster
     resized = nn.functional.interpolate(image, (size, size), mode="bilinear", antialias=True)
     return resized[0].permute(1, 2, 0).round()
