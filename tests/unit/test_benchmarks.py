@@ -92,7 +92,9 @@ def test_loss_and_gradients_of_the_reference_are_the_packages():
 
 def test_chance_tells_a_large_gain_and_seldom_one_that_is_not_there(monkeypatch):
     monkeypatch.setattr(chance, "PAGES", 20)
-    found = chance.shares(3, chance.NOISE["caption R@1"], (100.0,))
+    noise = chance.measured("i2t_r1")
+    assert 0 < noise.shared < noise.own
+    found = chance.shares(3, noise, (100.0,))
     assert found["100 points told, on the page"] == 1.0
     assert 0 < found["false, a claim alone"] < 0.1
     assert found["false, on the page"] <= found["pages with one or more"] < 1

@@ -20,10 +20,7 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
     before = project.manifests()
     said = project.run("reproduce_tables", **config)
     assert f": Train {VSE0}/seed-1 (log: {LOGS}/train/{VSE0}/seed-1.log)\n" in said
-    assert (
-        f": Evaluate {VSE0}/seed-1: embed and rank the test images and captions (log: {LOGS}/evaluate/{VSE0}/seed-1.log)\n"
-        in said
-    )
+    assert f": Evaluate {VSE0}/seed-1: " in said and f"(log: {LOGS}/evaluate/{VSE0}/seed-1.log)\n" in said
     for chatter in ("Reason:", "Host:"):
         assert chatter not in said
     headline = (project.folder / REPORT / "headline.txt").read_text().strip()
