@@ -9,6 +9,7 @@ from vsepp.base.errors import VseppError
 from vsepp.report import text
 from vsepp.report.cells import page_rows, tex_groups
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
+from vsepp.report.models import best_of
 from vsepp.report.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")
@@ -277,6 +278,13 @@ def test_a_row_whose_weights_are_of_the_curriculum_says_so(models, build, histor
     assert ["‡" in row.marks for row in table.rows] == [bool(marked), bool(marked), False]
     notes = [words for mark, words in table.notes if mark == "‡"]
     assert notes == [text.curriculum_note({"epochs 1 to 2": [0]})] * bool(marked)
+
+
+def test_the_best_run_has_the_highest_mean_over_its_seeds(models):
+    for seed, of_a in enumerate((60.0, 90.0)):
+        models.add("a", seed=seed, history=(of_a, 1.0))
+        models.add("b", seed=seed, history=(1.0, 80.0))
+    assert best_of(["a", "b"], models.records) == "b"
 
 
 def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):
