@@ -109,7 +109,7 @@ def rank(folder: Path, pairs: int) -> dict[str, float]:
     texts = open_captions(folders, len(captions))
     asking = np.arange(0, pairs, max(1, pairs // QUERIES))[:QUERIES]
     model = load_joint(run, folder / "run/model.safetensors", made_up.VOCABULARY)
-    read = open_eval_images(run, folders, len(images))
+    read = open_eval_images(run, folders, len(images), CPU)
     started = time.monotonic()
     with evaluation_mode(model, CPU):
         vectors = embed_images(model, read, np.arange(pairs), CPU)

@@ -162,7 +162,7 @@ class Model:
         pixels = np.stack(stored) if squashed else WholeImages.in_memory(stored)
         crop = self.run.eval_crop
         if self.encoder is None:
-            return self._through_joint(len(pixels), CentreCrops(pixels, crop))
+            return self._through_joint(len(pixels), CentreCrops(pixels, crop, self.device))
         features = features_of(pixels, self.encoder, np.arange(len(pixels)), crop, self.device, fill=False)
         return self.embed_features(features if self.joint.image_pooling else features[:, 0])
 

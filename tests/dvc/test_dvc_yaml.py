@@ -94,18 +94,22 @@ def test_every_output_of_a_rule_lies_in_exactly_one_place_and_every_out_is_made(
 
 
 def test_edges_between_phases_are_those_of_the_plan(case):
-    _, phases, plan = case
+    project, phases, plan = case
+    ensembles = make_plan(project.folder / "params", {"papers": ["vse_infinity"]})
 
-    def read(made):
+    def read(made, plan):
         """Artefacts that an artefact is made from; where DVC does not keep one, the artefacts that made it."""
         for path in made.paths.values():
             if owner := plan.owner(path):
-                yield from [owner] if owner.versioned else read(owner)
+                yield from [owner] if owner.versioned else read(owner, plan)
 
     outs = set().union(*(phase.outs for phase in phases.values()))
     found = {name: set() for name in phases}
-    for made in plan.table.values():
-        found[made.phase] |= {place(one, phases) for one in read(made) if one.phase != made.phase}
+    for laid_out in (plan, ensembles):
+        for made in laid_out.table.values():
+            found[made.phase] |= {
+                place(one, phases) for one in read(made, laid_out) if one.phase != made.phase
+            }
     assert found == {name: phase.deps & outs for name, phase in phases.items()}
 
 

@@ -51,7 +51,7 @@ def open_run(
     from vsepp.data.tables import read_tables, split_rows  # a model that is used reads no tables
 
     images, captions = read_tables(folders["corpus"])
-    inputs = open_eval_images(run, folders, len(images))
+    inputs = open_eval_images(run, folders, len(images), device)
     vocabulary = Vocabulary.read(folders["run"])
     # Trained weights include those of an encoder inside the model.
     model = load_joint(run, folders["run"] / "model.safetensors", len(vocabulary)).to(device)

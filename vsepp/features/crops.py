@@ -36,6 +36,7 @@ ASPECT = (3 / 4, 4 / 3)
 ATTEMPTS = 10
 # Shares of both sides that VSE∞'s code crops.
 SCALED = (0.6, 1.0)
+CPU = torch.device("cpu")
 
 
 def place_images(images: StoredImages, placing: Placing) -> StoredImages:
@@ -217,7 +218,12 @@ def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np
 
 
 def gather_crops(
-    images: StoredImages, rows: np.ndarray, boxes: np.ndarray, flips: np.ndarray, size: int
+    images: StoredImages,
+    rows: np.ndarray,
+    boxes: np.ndarray,
+    flips: np.ndarray,
+    size: int,
+    device: torch.device = CPU,
 ) -> torch.Tensor:
     """Cut crops out of stored images.
 
@@ -231,15 +237,17 @@ def gather_crops(
         int64 `(n, 4)` and bool `(n,)`, as `crop_boxes` gives them.
     size
         Pixels. Boxes of another size are resized to it, as by `resized_window`.
+    device
+        Where crops are resized, wherever the images are.
 
     Returns
     -------
     torch.Tensor
-        uint8 `(n, size, size, 3)`, on the images' device (an array is on the CPU).
+        uint8 `(n, size, size, 3)`, where the images are (an array is on the CPU).
     """
     pixels = images.pixels if isinstance(images, WholeImages) else images
-    device = pixels.device if isinstance(pixels, torch.Tensor) else torch.device("cpu")
-    crops = torch.empty((len(rows), size, size, 3), dtype=torch.uint8, device=device)
+    place = pixels.device if isinstance(pixels, torch.Tensor) else CPU
+    crops = torch.empty((len(rows), size, size, 3), dtype=torch.uint8, device=place)
     each = zip(crops, rows.tolist(), boxes.tolist(), flips.tolist(), strict=True)
     for crop, row, (top, left, height, width), flip in each:
         window = images[row][top : top + height, left : left + width]
@@ -247,6 +255,7 @@ def gather_crops(
             window = torch.from_numpy(np.array(window))  # torch takes no read-only map
         if (height, width) != (size, size):
             # On a GPU, torch resizes no bytes.
+            window = window.to(device)
             window = resized_window(window if device.type == "cpu" else window.float(), size)
         crop.copy_(window.flip(1) if flip else window)
     return crops

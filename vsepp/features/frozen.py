@@ -313,7 +313,7 @@ def encode_crops(
     with torch.inference_mode(), products_in(encoder.spec.precision, device):
         for start in range(0, len(rows), batch):
             part = padded[start : start + batch]
-            crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size)
+            crops = gather_crops(store, rows[part], boxes[part], flips[part], encoder.spec.input_size, device)
             out = encoder(encoder.normalise(upload(crops, device)))[: len(rows) - start]
             if not start and out.ndim == 3:
                 features = torch.empty((len(rows), *out.shape[1:]), device=device)

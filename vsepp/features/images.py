@@ -199,11 +199,14 @@ class CentreCrops:
 
     store: StoredImages
     crop: CropSpec
+    device: torch.device
 
     def eval(self, image_rows: np.ndarray) -> ImageBatch:
         """Crops uint8 `(n, size, size, 3)`."""
         boxes, flips = fixed_boxes(self.crop, sizes_of(self.store, image_rows))
-        return ImageBatch(gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size))
+        return ImageBatch(
+            gather_crops(self.store, image_rows, boxes[:, 0], flips[:, 0], self.crop.size, self.device)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,11 +215,12 @@ class RandomCrops:
 
     store: StoredImages
     crops: CaptionCrops
+    device: torch.device
 
     def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Crops uint8 `(n, size, size, 3)`."""
         images, boxes, flips = self.crops.of(epoch, caption_rows, self.store)
-        return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size))
+        return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size, self.device))
 
 
 def open_images(
@@ -272,14 +276,19 @@ def _live_images(
     store = place_images(_store(folders["train_store"], count), placing)
     # Validation reads a small part of the images: it uses what training has placed, otherwise files.
     shared = folders["eval_store"] == folders["train_store"]
-    centre = CentreCrops(store, run.eval_crop) if shared else _centre_crops(run, folders, count)
+    eval_store = store if shared else _store(folders["eval_store"], count)
+    centre = CentreCrops(eval_store, run.eval_crop, placing.device)
     cells = build_encoder(run.encoder, grid=True).vectors() if run.grid else None
     on = {"image store": place_of_images(store)}
-    return Images(RandomCrops(store, crops), centre, encoder_dim(folders["encoder"]), on, cells)
+    return Images(
+        RandomCrops(store, crops, placing.device), centre, encoder_dim(folders["encoder"]), on, cells
+    )
 
 
-def open_eval_images(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features | CentreCrops:
-    """Open what a run's model reads for validation and test, of `count` images in the table.
+def open_eval_images(
+    run: RunSpec, folders: Mapping[str, Path], count: int, device: torch.device
+) -> Features | CentreCrops:
+    """Open what a run's model, on a device, reads for validation and test, of `count` images in the table.
 
     Raises
     ------
@@ -289,11 +298,9 @@ def open_eval_images(run: RunSpec, folders: Mapping[str, Path], count: int) -> F
     role = "eval_store" if run.reads == "live" else "features"
     if role not in folders:
         raise VseppError(f"run {run.id}: needs the folder of its {role}, but none was given")
-    return _centre_crops(run, folders, count) if run.reads == "live" else _features(run, folders, count)
-
-
-def _centre_crops(run: RunSpec, folders: Mapping[str, Path], count: int) -> CentreCrops:
-    return CentreCrops(_store(folders["eval_store"], count), run.eval_crop)
+    if run.reads == "live":
+        return CentreCrops(_store(folders[role], count), run.eval_crop, device)
+    return _features(run, folders, count)
 
 
 def _features(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features:

@@ -130,13 +130,12 @@ def tolerances(rows: Iterable[Expected]) -> dict[tuple[str, str, str], tuple[flo
 def machine_of(model: Model) -> str:
     """The kind of machine that decides how a model's sums are rounded, if it computed on one CPU's kind; else empty.
 
-    An evaluation without a matcher counts, and rounds nothing.
+    An evaluation without a matcher names no device; of it the processor counts.
     """
-    computed = [
-        model.trained or {},
-        *([model.evaluated] if "device" in model.evaluated.get("facts", {}) else []),
-    ]
-    kinds = set(map(_kind, computed))
+    trained, evaluated = model.trained or {}, model.evaluated
+    if "device" not in evaluated.get("facts", {}):
+        evaluated = {**trained, "machine": evaluated.get("machine")}
+    kinds = {_kind(trained), _kind(evaluated)}
     return kinds.pop() if len(kinds) == 1 else ""
 
 

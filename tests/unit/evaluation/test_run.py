@@ -150,7 +150,7 @@ def test_ids_are_made_with_the_runs_words_where_none_are_given(made):
 def test_an_encoder_in_the_model_has_the_weights_that_were_trained(made):
     found = embedded(LIVE, "test", live(made, encoder=None))
     rows = split_rows(*read_tables(made.corpus / "corpus"), "test")
-    images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()))
+    images = open_eval_images(LIVE, tiny.artefacts(made.corpus), sum(tiny.SPLITS.values()), tiny.CPU)
     with torch.inference_mode():
         expected = made.live.embed_images(images.eval(rows.images))
     assert_near(torch.from_numpy(found.scores.images), expected, 1e-5)

@@ -131,7 +131,7 @@ def test_one_vector_an_image_for_a_run_that_pools_sets_is_refused_and_the_revers
         with pytest.raises(VseppError, match=said):  # of training and validation
             data_of(run, corpus, features)
         with pytest.raises(VseppError, match=said):  # of the test images
-            open_eval_images(run, {"features": features}, len(np.load(features / "features.npy")))
+            open_eval_images(run, {"features": features}, len(np.load(features / "features.npy")), tiny.CPU)
 
 
 def test_tokens_of_another_kind_are_kept_as_such(corpus, tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from vsepp.base.manifest import require_input
+from vsepp.base.publish import EMBEDDINGS
 from vsepp.base.spec import EvaluationSpec, seeded
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Gpu, Inputs, Job, Step
@@ -18,17 +20,20 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     Where the run has a matcher, it re-ranks the best.
     """
     from vsepp.evaluation.run import evaluate_run
-    from vsepp.pipeline.fitting import require_run
+    from vsepp.pipeline.fitting import require_fitting, require_run
 
-    require_run(spec.run, inputs["run"])
-    if spec.second:
-        require_run(spec.second, inputs["second"])
+    for trained, role, corpus in ((spec.run, "run", "corpus"), (spec.second, "second", "second_corpus")):
+        if trained:
+            require_run(trained, inputs[role], EMBEDDINGS)
+            if corpus in inputs:
+                require_input(inputs[role], "corpus", inputs[corpus])
     facts: Facts = {}
     rerank = None
     if has_matcher(spec):
         from vsepp.evaluation.encode import open_run
         from vsepp.evaluation.rerank import Reranker
 
+        require_fitting(spec.run, inputs["run"], inputs)
         placing, facts = take_machine(job, "evaluation")
         opened = open_run(spec.run, spec.split, inputs, placing.device)
         rerank = Reranker.of(*opened, device=placing.device).best
@@ -74,7 +79,7 @@ STEP = Step(
     name=name,
     reads={**ENCODING, "run": "", "second": "", "second_corpus": ""},
     files=lambda spec: ["metrics.json", "ranks.npz"],
-    sometimes=["best.npz", "embeddings.npz"],
+    sometimes=["best.npz", EMBEDDINGS],
     seed=lambda spec: spec.run.init_seed,
     threads="preset",
     gpu=gpu,

@@ -45,7 +45,7 @@ STEP = Step(
     components=components,
     name=lambda spec, label: spec.seeded_id,
     reads=ENCODING,
-    files=lambda spec: ["model.safetensors", "config.json", "vocabulary.json", "embeddings.npz"],
+    files=lambda spec: ["model.safetensors", "config.json", "vocabulary.json", EMBEDDINGS],
     threads="preset",
     gpu=gpu,
 )

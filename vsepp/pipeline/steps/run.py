@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from vsepp.base.publish import EMBEDDINGS
 from vsepp.base.spec import RunSpec
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
@@ -41,7 +42,7 @@ STEP = Step(
         "config.json",
         "history.csv",
         "vocabulary.json",
-        "embeddings.npz",
+        EMBEDDINGS,
     ],
     sometimes=["loss.safetensors"],
     seed=lambda spec: spec.init_seed,
