@@ -228,7 +228,7 @@ def queued(user):
     log = user.project.folder.parent / "queue.log"
     jobs = [json.loads(line) for line in log.read_text().splitlines()]
     assert [job["rule"] for job in jobs] == ["train", "evaluate", "report"]
-    assert [job["resources"]["gpu"] for job in jobs] == [1, 1, 0]
+    assert [job["resources"]["gpu"] for job in jobs] == [1, 0, 0]
     assert user.remade() == {*of(VSE0), PAGE}
     assert "Nothing to be done" in user.said[1]
     user.commit_results()
