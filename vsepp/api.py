@@ -26,7 +26,7 @@ from vsepp.base.files import file_digest, is_there, path_of, read_json, reading,
 from vsepp.base.machine import present_device
 from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
-from vsepp.base.publish import MODEL_FILES, beside, spec_of
+from vsepp.base.publish import MODEL_FILE, MODEL_FILES, beside, spec_of
 from vsepp.base.spec import Component, RunSpec, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
@@ -58,7 +58,6 @@ LAYOUT = 1
 ENCODER_FOLDER = "encoder"
 INSTALLED_ENCODER = "installed_encoder"
 """Entry of `LAYOUT_FILE`: SHA-256 of the encoder's weights, where a package has them instead of the folder."""
-WEIGHTS = "model.safetensors"
 # Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
 AT_ONCE = 4 * BATCH
 
@@ -294,7 +293,7 @@ def load(
         network = load_encoder(run.encoder, place, grid=run.grid)
     elif INSTALLED_ENCODER in description:
         network = _installed_encoder(run, description[INSTALLED_ENCODER])
-    joint = load_joint(run, folder / WEIGHTS, len(vocabulary))
+    joint = load_joint(run, folder / MODEL_FILE, len(vocabulary))
     return Model(run, joint, vocabulary, network, on)
 
 

@@ -18,7 +18,6 @@ from vsepp.api import (
     INSTALLED_ENCODER,
     LAYOUT,
     LAYOUT_FILE,
-    WEIGHTS,
     encoder_of,
     layout_of,
     require_files,
@@ -33,7 +32,7 @@ from vsepp.base.manifest import (
     uncommitted_steps,
     write_manifest,
 )
-from vsepp.base.publish import EMBEDDINGS, beside_with, evaluation_of, spec_of
+from vsepp.base.publish import EMBEDDINGS, MODEL_FILE, beside_with, evaluation_of, spec_of
 from vsepp.base.spec import Component, RunSpec
 from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_intervals
@@ -111,15 +110,15 @@ def _halve(folder: Path) -> None:
     """Round a copied model's weights to 16 bits; its manifest then has the digests of the weights before and after."""
     from safetensors.torch import save_file
 
-    path, manifest = folder / WEIGHTS, read_manifest(folder)
+    path, manifest = folder / MODEL_FILE, read_manifest(folder)
     # Halves reach 65,504 and keep eleven bits: trained weights lie far within.
     state = {
         name: values.half() if values.is_floating_point() else values
         for name, values in weights.read(path).items()
     }
     save_file(state, path)
-    outputs = {**manifest["outputs"], WEIGHTS: file_digest(path)}
-    facts = {**manifest["facts"], "rounded_from": manifest["outputs"][WEIGHTS]}
+    outputs = {**manifest["outputs"], MODEL_FILE: file_digest(path)}
+    facts = {**manifest["facts"], "rounded_from": manifest["outputs"][MODEL_FILE]}
     write_manifest(folder, {**manifest, "outputs": outputs, "facts": facts})
 
 

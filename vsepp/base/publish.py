@@ -21,7 +21,8 @@ from vsepp.base.spec import COMPONENTS, RunSpec, from_dict
 log = logging.getLogger("vsepp")
 CONFIG = "config.json"
 VOCABULARY = "vocabulary.json"
-MODEL_FILES = ("model.safetensors", CONFIG, VOCABULARY)
+MODEL_FILE = "model.safetensors"
+MODEL_FILES = (MODEL_FILE, CONFIG, VOCABULARY)
 """Files of a run from which its model is opened."""
 EMBEDDINGS = "embeddings.npz"
 """File of a run, or of an ensemble's evaluation, with the embeddings of the test split."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from vsepp.base.publish import MODEL_FILE
 from vsepp.base.spec import RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.evaluation.scores import EmbeddingScores, ranges
@@ -54,7 +55,7 @@ def open_run(
     inputs = open_eval_images(run, folders, len(images), device)
     vocabulary = Vocabulary.read(folders["run"])
     # Trained weights include those of an encoder inside the model.
-    model = load_joint(run, folders["run"] / "model.safetensors", len(vocabulary)).to(device)
+    model = load_joint(run, folders["run"] / MODEL_FILE, len(vocabulary)).to(device)
     if "tokens" in folders:
         texts = open_captions(folders, len(captions))
     else:

@@ -18,7 +18,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.placement import Placing
 from vsepp.base.progress import duration_text, track
-from vsepp.base.publish import CONFIG, EMBEDDINGS, publish, spec_of
+from vsepp.base.publish import CONFIG, EMBEDDINGS, MODEL_FILE, publish, spec_of
 from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import chance_rsum, retrieval_metrics, retrieval_ranks
@@ -34,7 +34,7 @@ from vsepp.training.distributed import ALONE, ProcessGroup, join, require_divisi
 from vsepp.training.step import RunLoss, Training, make_optimiser, require_parts, take_step
 
 log = logging.getLogger("vsepp")
-MODEL_FILE, HISTORY_FILE = "model.safetensors", "history.csv"
+HISTORY_FILE = "history.csv"
 LOSS_FILE = "loss.safetensors"
 """File of the loss's own parameters in the best epoch, beside the model's."""
 

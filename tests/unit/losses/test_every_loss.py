@@ -28,6 +28,13 @@ def test_a_loss_keeps_its_promises(objective, promise, folders):
     promise(dataclasses.replace(objective, folders=folders))
 
 
+@pytest.mark.parametrize("name", sorted({objective.name for objective in OBJECTIVES}))
+def test_a_loss_that_says_that_it_trains_a_temperature_gives_its_scale(name):
+    state = getattr(components.load("loss", name), "State", None)
+    declared = components.describe("loss", name).constants.get("TRAINS_TEMPERATURE", False)
+    assert declared == hasattr(state, "scale")
+
+
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.base.publish import EMBEDDINGS
+from vsepp.base.publish import EMBEDDINGS, MODEL_FILES
 from vsepp.base.spec import RunSpec
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Gpu, Inputs, Job, Step
@@ -45,7 +45,7 @@ STEP = Step(
     components=components,
     name=lambda spec, label: spec.seeded_id,
     reads=ENCODING,
-    files=lambda spec: ["model.safetensors", "config.json", "vocabulary.json", EMBEDDINGS],
+    files=lambda spec: [*MODEL_FILES, EMBEDDINGS],
     threads="preset",
     gpu=gpu,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from vsepp.base.publish import EMBEDDINGS
+from vsepp.base.publish import CONFIG, EMBEDDINGS, MODEL_FILE, VOCABULARY
 from vsepp.base.spec import RunSpec
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
@@ -37,13 +37,7 @@ STEP = Step(
     components=components,
     name=lambda spec, label: spec.seeded_id,
     reads={**ENCODING, "tape": "", "train_store": "", "caption_vectors": "", "init_from": ""},
-    files=lambda spec: [
-        "model.safetensors",
-        "config.json",
-        "history.csv",
-        "vocabulary.json",
-        EMBEDDINGS,
-    ],
+    files=lambda spec: [MODEL_FILE, CONFIG, "history.csv", VOCABULARY, EMBEDDINGS],
     sometimes=["loss.safetensors"],
     seed=lambda spec: spec.init_seed,
     threads="preset",
