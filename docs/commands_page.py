@@ -21,7 +21,7 @@ MORE = {
     "serve": "[Ask a model](asking.md#as-a-page)",
     "export": "[Use it as a library](library.md#export-a-model)",
     "compare": "[Compare two models](comparing.md)",
-    "evaluate": "[Score other embeddings](reading.md#score-other-embeddings)",
+    "evaluate": "[Score any model](referee.md#score-anyones-model)",
     "show": "[Change a run](changing.md)",
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",

@@ -166,7 +166,7 @@ def test_the_documents_commands_are_accepted():
 
 def test_the_command_of_goals_page_has_the_settings_of_its_authors():
     """Of the code of VSE++ and of VSE∞, with the margin and τ of GOAL's Figure 2."""
-    page = (ROOT / "docs/goal.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/other-papers.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"--config (.*label=authors.*)", page)
     pairs = [item.split("=", 1) for item in shlex.split(command)]
     planned = plan(**{key: yaml.safe_load(value) for key, value in pairs})
