@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from browsing import require_good
 
@@ -40,16 +38,6 @@ def test_nothing_is_cut_off_on_paper(browser, report_folder, width):
     ends = "boxes => boxes.map(box => Math.round(box.getBoundingClientRect().right))"
     assert max(shown.locator("table").evaluate_all(ends)) <= width
     assert max(shown.locator(".plot img").evaluate_all(ends)) <= width
-    shown.close()
-
-
-def test_a_report_needs_nothing_from_elsewhere(browser, report_folder):
-    asked = []
-    shown = browser.new_page()
-    shown.on("request", lambda request: asked.append(request.url))
-    for page in ("index.html", "runs/coco-vsepp-rc.html"):
-        shown.goto((report_folder / page).as_uri())
-    assert asked and all(re.match("file:|data:", url) for url in asked)
     shown.close()
 
 

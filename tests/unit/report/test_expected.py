@@ -7,7 +7,6 @@ from plans import PARAMS, plan
 from reported import I2T, T2I
 
 from vsepp.base.errors import VseppError
-from vsepp.pipeline.plan import expected_of
 from vsepp.report.expected import (
     ABOVE,
     EQUAL,
@@ -141,8 +140,3 @@ def test_the_shipped_values_are_of_runs_that_there_are():
         assert row.seed in made.models[row.run].specs
     assert len([row for row in rows if row.seed == 0]) == 105
     assert {(row.run, row.seed) for row in read_known_ranks(file)} == {(row.run, 0) for row in rows}
-
-
-def test_another_variant_has_a_file_of_its_own():
-    found = [expected_of(plan(fidelity=fidelity).parameters).parent.name for fidelity in ("paper", "code")]
-    assert found == ["mini", "mini-code"]

@@ -4,7 +4,6 @@ import io
 import json
 import math
 import re
-import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +25,6 @@ from vsepp.evaluation.scores import BestLists
 from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.report.answers import Answers
 from vsepp.report.entries import Claim, Feed, Figure, FigureDataSpec, ReportSpec
-from vsepp.report.figures.combinations import Figure as Combinations
 from vsepp.report.figures.constellations import Figure as Constellations
 from vsepp.report.figures.curves import Figure as Curves
 from vsepp.report.figures.differences import Figure as Differences
@@ -79,46 +77,31 @@ def svg_of(drawn):
 def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context, tmp_path):
     add_sizes(models, seeds=2)
     folders = [tmp_path / name for name in "abc"]
-    records = models.records
-    fewer = {run: seeds[:1] for run, seeds in records.items()}
-    for folder, shown in zip(folders, (records, records, fewer), strict=True):
-        write_figure("figure2b", NEGATIVE_SET, ReportSpec(context), shown, folder, {})
+    fewer = {run: seeds[:1] for run, seeds in models.records.items()}
+    for folder, records in zip(folders, (models.records, models.records, fewer), strict=True):
+        write_figure("figure2b", NEGATIVE_SET, ReportSpec(context), records, folder, {})
     for suffix in FORMATS:
         first, second, other = ((folder / f"figure2b.{suffix}").read_bytes() for folder in folders)
         assert first == second != other
     with Image.open(tmp_path / "a/figure2b.png") as image:
         assert image.size[0] >= 900
-    assert ElementTree.parse(tmp_path / "a/figure2b.svg").getroot().tag == f"{SVG}svg"
-    assert (tmp_path / "a/figure2b.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, context, tmp_path, draw):
+def test_the_caption_names_seeds_missing_runs_and_whose_numbers_these_are(models, own_data, draw):
     add_sizes(models, seeds=2)
     caption = draw("figure2b", NEGATIVE_SET).caption
-    assert (
-        "Mean over 2 seeds. Thick: 95 % interval over the test images (bootstrap); thin: over the seeds"
-        in caption
-    )
-    assert "Not run: neg8." in caption
+    assert "Mean over 2 seeds." in caption and "Not run: neg8." in caption
     assert "scenes B in place of Flickr30K" in caption
+    assert "in place of" not in draw("figure2b", NEGATIVE_SET, own_data).caption
     fewer = {run: seeds[:1] if run == "neg2" else seeds for run, seeds in models.records.items()}
     assert "Mean over 1 and 2 seeds." in draw("figure2b", NEGATIVE_SET, records=fewer).caption
 
 
-def test_the_papers_own_data_needs_no_note_and_a_collapsed_curve_is_named(models, own_data, draw):
-    add_curves(models, collapsed=True)
-    assert (
-        draw("figure2a", CURVES, own_data).caption == "A caption. One seed. Hollow: vsepp collapsed (seed 0)."
-    )
-
-
 def test_a_figure_without_any_run_says_so(draw):
     drawn = draw("figure2b", NEGATIVE_SET)
-    assert drawn.alt == "Negative set. Nothing was run."
+    assert "Nothing was run." in drawn.alt and texts(drawn) == {"not run"}
     assert "Not run: neg2, neg8, neg512 and vse0." in drawn.caption and "One seed" not in drawn.caption
-    assert texts(drawn) == {"not run"}
-    drawn = draw("figure1", CONSTELLATIONS)
-    assert (drawn.alt, drawn.caption) == ("Losses. Nothing was run.", "A caption.")
+    assert "Nothing was run." in draw("figure1", CONSTELLATIONS).alt
 
 
 def test_more_lines_than_colours_are_all_drawn(models, draw):
@@ -131,36 +114,11 @@ def test_more_lines_than_colours_are_all_drawn(models, draw):
 
 def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, draw):
     add_curves(models, trained=DIRTY)
-    # What it was measured with is behind no curve.
-    models.add("measured", git=DIRTY)
-    drawn = draw(
-        "figure2a", replace(CURVES, runs=("vse0", "vsepp", "measured"), labels=("VSE0", "VSE++", "Measured"))
-    )
-    assert "† vsepp: partly made with uncommitted changes of code or parameters (train)" in drawn.caption
+    models.add("measured", git=DIRTY)  # what it was measured with is behind no curve
+    lines = {"vse0": "VSE0", "vsepp": "VSE++", "measured": "Measured"}
+    drawn = draw("figure2a", replace(CURVES, runs=tuple(lines), labels=tuple(lines.values())))
+    assert "† vsepp: " in drawn.caption
     assert texts(drawn) >= {"VSE0", "VSE++†", "Measured"}
-    assert "†" not in draw("figure2a", replace(CURVES, runs=("vse0", "gone"))).caption
-
-
-def test_a_point_of_uncommitted_code_marks_its_line_and_names_its_run(models, draw):
-    add_sizes(models, git=DIRTY)
-    drawn = draw("figure2b", NEGATIVE_SET)
-    assert "† neg2: partly made with" in drawn.caption
-    assert texts(drawn) >= {"VSE++†", "VSE0"}
-
-
-def test_a_text_alternative_says_what_a_figure_shows(models, draw):
-    add_curves(models)
-    drawn = draw("figure2a", CURVES)
-    said = "Validation R@1 of caption retrieval: VSE0 20.0 after epoch 1, 35.0 after epoch 3; VSE++ 15.0"
-    assert said in drawn.alt
-
-
-def test_both_panels_of_the_curves_share_one_axis(models, draw):
-    add_curves(models)
-    both = texts(draw("figure2a", CURVES))
-    alone = texts(draw("figure2a", replace(CURVES, metrics=("t2i_r1",))))
-    # Recall of captions ends at 35, recall of images at 30: alone, recall of images has ticks of its own.
-    assert "35" in both and "35" not in alone
 
 
 def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
@@ -168,8 +126,6 @@ def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
     models.add("neg8", (1.0, 5.0, 10.0, 50, 50.0), (1.0, 5.0, 10.0, 50, 50.0), protocol="1K")
     drawn = draw("figure2b", NEGATIVE_SET)
     assert "Hollow: neg8 ranks like chance (seed 0)." in drawn.caption
-    assert "VSE++ with 8: 1.0" in drawn.alt and "ranks like chance" in drawn.alt
-    assert "One seed. Thick: 95 % interval over the test images (bootstrap)." in drawn.caption
     assert svg_of(drawn).count("fill: #ffffff; stroke: #0072b2") == 1
 
 
@@ -209,11 +165,10 @@ def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, pu
     add_sizes(models)
     fed = {"3.11": Feed("neg512", "1K"), "3.9": Feed("vse0", "1K"), "3.8": Feed("neg8", "5K")}
     runs = {"neg512": {"dataset": "flickr", "encoder": "vgg"}}
-    theirs = draw("figure2b", NEGATIVE_SET, own_data, published, feeds=fed, runs=runs)
-    ours = draw("figure2b", NEGATIVE_SET, published=published, feeds=fed, runs=runs)
-    assert "The paper prints 38.6 for size 512; 31.6 for VSE0." in theirs.alt
-    assert "Crosses: the paper's values" in theirs.caption
-    assert "Crosses" not in ours.caption and "The paper prints" not in ours.alt
+    on_own_data = draw("figure2b", NEGATIVE_SET, own_data, published, feeds=fed, runs=runs)
+    assert "38.6 for size 512; 31.6 for VSE0" in on_own_data.alt and "Crosses" in on_own_data.caption
+    elsewhere = draw("figure2b", NEGATIVE_SET, published=published, feeds=fed, runs=runs)
+    assert "38.6" not in elsewhere.alt and "Crosses" not in elsewhere.caption
 
 
 @pytest.mark.parametrize("formats", [("pdf",)], indirect=True, ids="+".join)
@@ -252,16 +207,14 @@ def computed(figure, folder):
     return json.loads((folder / "data.json").read_text())
 
 
-def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(context, tmp_path, draw):
-    found = computed(CONSTELLATIONS, tmp_path / "made")
-    assert found["panels"][0]["losses"] == pytest.approx([0.7, 0.7])
-    assert found["panels"][1]["losses"] == pytest.approx([0.3, 0.1])
+def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(tmp_path, draw):
+    first, second = computed(CONSTELLATIONS, tmp_path / "made")["panels"]
+    assert first["losses"] == pytest.approx([0.7, 0.7])
+    assert second["losses"] == pytest.approx([0.3, 0.1])
     data = {"figure1": str(tmp_path / "made")}
-    drawn = draw("figure1", CONSTELLATIONS, data=data)
-    assert "Panel a: 2 negatives, 1 of them inside the margin; SH loss 0.70; MH loss 0.70." in drawn.alt
-    assert "Panel b: 3 negatives, 3 of them inside the margin; SH loss 0.30; MH loss 0.10." in drawn.alt
+    assert "SH loss 0.30; MH loss 0.10" in draw("figure1", CONSTELLATIONS, data=data).alt
     (tmp_path / "made/data.json").write_text("{}")
-    with pytest.raises(VseppError, match=r"data\.json: is not what its step wrote"):
+    with pytest.raises(VseppError, match=r"data\.json"):
         draw("figure1", CONSTELLATIONS, data=data)
 
 
@@ -274,38 +227,28 @@ def weights(of, losses, folder, **more):
     return spec, computed(spec, folder)
 
 
-def test_triplet_weights_are_those_of_the_equations_at_each_place(context, tmp_path, draw):
+def test_triplet_weights_are_those_of_the_equations_at_each_place(tmp_path, draw):
     losses = [{}, {"triplet": "nca"}, {"triplet": "circle", "offset": 0.5}]
-    spec, found = weights("triplet", losses, tmp_path / "made")
-    at = [round(100 * s) for s in found["similarities"]]
-    n, p = at.index(30), at.index(60)
-    values = [panel[n][p] for panel in found["weights"]]
+    spec, data = weights("triplet", losses, tmp_path / "made")
+    places = [round(100 * s) for s in data["similarities"]]
+    negative, positive = places.index(30), places.index(60)
+    values = [panel[negative][positive] for panel in data["weights"]]
     expected = [0, 1 / (1 + math.exp(10 * 0.3)), 1 / (1 + math.exp(10 * (0.6 * 1.4 - 0.09 - 0.5)))]
     assert values == pytest.approx(expected)
-    drawn = draw("figure2", spec, data={"figure2": str(tmp_path / "made")})
-    assert "similarities of positive and negative: 0.0474 at 0.6 and 0.3; 0.5 at 0.5 and 0.5" in drawn.alt
+    assert "0.0474 at 0.6 and 0.3" in draw("figure2", spec, data={"figure2": str(tmp_path / "made")}).alt
 
 
-def test_pair_weights_are_those_of_the_equations_at_both_ends(tmp_path, draw):
-    spec, found = weights("pair", [{"pair": "linear_ms"}, {"pair": "sigmoid"}], tmp_path / "made", others=0.1)
-    assert found["positive"][0][0] == pytest.approx(0.9) and found["negative"][0][-1] == pytest.approx(1.1)
-    assert found["positive"][1][-1] == pytest.approx(1 / (1 + math.exp(2 * 0.5)))
-    drawn = draw("figure2", spec, data={"figure2": str(tmp_path / "made")})
-    assert "positive from 0.90 to 0.00; negative from 0.00 to 1.10." in drawn.alt
+def test_pair_weights_are_those_of_the_equations_at_both_ends(tmp_path):
+    _, data = weights("pair", [{"pair": "linear_ms"}, {"pair": "sigmoid"}], tmp_path / "made", others=0.1)
+    assert data["positive"][0][0] == pytest.approx(0.9) and data["negative"][0][-1] == pytest.approx(1.1)
+    assert data["positive"][1][-1] == pytest.approx(1 / (1 + math.exp(2 * 0.5)))
 
 
 def test_weights_of_a_loss_without_any_are_refused(tmp_path):
     losses = (Component("max_of_hinges"),)
     spec = Weights(kind="weights", title="W", caption="C.", of="pair", losses=losses, labels=("MH",))
-    with pytest.raises(VseppError, match="loss 'max_of_hinges' has no pair weights; expected goal"):
+    with pytest.raises(VseppError, match="max_of_hinges"):
         computed(spec, tmp_path / "made")
-
-
-def test_table_1_names_what_the_tests_prove(draw):
-    drawn = draw("table1", Combinations(kind="combinations", title="Known", caption="A caption."))
-    assert "nca, constant: NT-Xent, gradient × 1/τ. circle, linear: Circle, gradient × 1/2τ." in drawn.alt
-    assert "constant, sigmoid_ms: not multi-similarity. All others are new." in drawn.alt
-    assert "binomial deviance with margin none" in drawn.caption
 
 
 ANSWERS = Examples(
@@ -354,19 +297,13 @@ def pictures(tmp_path):
 
 
 @pytest.mark.parametrize("photographs", [True, False])
-def test_answers_show_pictures_or_ids_and_captions_are_text(
-    models, context, tmp_path, pictures, photographs, draw
-):
+def test_answers_show_pictures_or_ids_and_captions_are_text(models, pictures, photographs, draw):
     answering(models, "vse0", 1, pictures)
     answering(models, "vsepp", 0, pictures)
     drawn = draw("figure3", ANSWERS, photographs=("coco",) if photographs else ())
     assert f"Image 90: VSE0: rank 2: {WILD}; VSE++: rank 1 ✓: a dog; True: a dog." in drawn.alt
-    evenly_spaced = "Image 92: " in drawn.alt and "Image 91: " not in drawn.alt
-    assert evenly_spaced, "the first and the last"
+    assert "Image 92: " in drawn.alt and "Image 91: " not in drawn.alt, "the first and the last"
     assert ("<image" in svg_of(drawn)) is photographs and ("image 92" in texts(drawn)) is not photographs
-    assert ("by their ids" in drawn.caption) is not photographs
-    gone = draw("figure3", ANSWERS, records={})
-    assert "Not run: vse0 and vsepp." in gone.caption and "evenly" not in gone.caption
 
 
 def test_answers_of_both_models_are_those_of_a_seed_that_is_sound_in_both(models, pictures, draw):
@@ -375,7 +312,7 @@ def test_answers_of_both_models_are_those_of_a_seed_that_is_sound_in_both(models
         answering(models, "vsepp", seed, pictures, seed=seed)
     drawn = draw("figure3", ANSWERS)
     assert f"Image 90: VSE0: rank 2: {WILD}; VSE++: rank 2: {WILD};" in drawn.alt
-    assert "; seed 1." in drawn.caption and "vse0 collapsed (seed 0), left out" in drawn.caption
+    assert "seed 1." in drawn.caption and "vse0 collapsed (seed 0)" in drawn.caption
     alone = {"vse0": models.records["vse0"][1:], "vsepp": models.records["vsepp"][:1]}
     assert texts(draw("figure3", ANSWERS, records=alone)) == {"no seed common to both"}
 
@@ -387,15 +324,9 @@ def test_answers_of_a_model_that_was_re_ranked_are_those_of_its_lists(models, pi
     assert f"Image 90: VSE0: rank 1 ✓: a dog; VSE++: rank 2: {WILD};" in draw("figure3", ANSWERS).alt
     (record,) = models.records["vse0"]
     assert Answers(record, "5K").ranked("i2t", 0).tolist() == [0, 2, 1, 3, 4, 5]
-    assert record.metrics["5K"]["reranked"] == 2
-
-
-def test_answers_of_other_embeddings_than_were_measured_are_refused(models, pictures, draw):
-    for run in ("vse0", "vsepp"):
-        answering(models, run, 0, pictures)
     with (Path(models.specs["vse0"][0].run) / "embeddings.npz").open("ab") as stream:
         stream.write(b"more")
-    with pytest.raises(VseppError, match=r"embeddings\.npz: is not what its step wrote"):
+    with pytest.raises(VseppError, match=r"embeddings\.npz"):
         draw("figure3", ANSWERS)
 
 
@@ -414,7 +345,6 @@ def verdict(
     return Verdict(spec, metric, False, Measured(effect, 1), roles=("coco",), word=word, **more)
 
 
-@pytest.mark.parametrize("formats", [FORMATS], indirect=True, ids="+".join)
 def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path):
     verdicts = [
         verdict("B gains in caption retrieval."),
@@ -427,34 +357,27 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
     drawn = write_gaps(verdicts, {}, context, tmp_path)
     metric = "R@1 of caption retrieval"
     assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
-    assert f"C gains, {metric} (c − d): not run, the paper's +5.9." in drawn.alt
+    assert f"C gains, {metric} (c − d): not run" in drawn.alt
     assert f"E gains, {metric} (e − f): like chance" in drawn.alt
-    assert "Arrow: interval continues." in drawn.caption
     assert "Not drawn: 1 (not run)." in drawn.caption
     labels = texts(drawn)
     assert labels >= {"B gains", "E gains", "scenes A", "−40.0 [−41.0, −39.0]"}
     # A long name has several lines.
     assert labels >= {"With a word that is said over and over and over and over", "and again, C gains"}
-    assert all((tmp_path / f"gaps.{kind}").is_file() for kind in FORMATS)
 
 
 def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(models, draw):
     for run, r1 in (("vsepp", 40), ("vse0", 30)):
         for seed in range(2):
             models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
-    spec = Differences(
-        kind="differences", title="Differences", caption="A caption.", dataset="flickr",
-        metrics=("i2t_r1", "rsum"), protocol="1K", runs=(("vsepp", "vse0"), ("vse0", "missing")), labels=("MH − SH", "a name"),
-    )  # fmt: skip
-    claimed = verdict(runs=("vsepp", "vse0")).spec
+    pairs = (("vsepp", "vse0"), ("vse0", "missing"))
+    spec = replace(DIFFERENCES, metrics=("i2t_r1", "rsum"), runs=pairs, labels=("MH − SH", "a name"))
+    claimed = replace(verdict(runs=("vsepp", "vse0")).spec, published={"i2t_r1": 2.1})
     runs = {run: {"dataset": "flickr", "encoder": "vgg"} for run in spec.named}
-    drawn = draw(
-        "differences", spec, claims=(("gain", replace(claimed, published={"i2t_r1": 2.1})),), runs=runs
-    )
+    drawn = draw("differences", spec, claims=(("gain", claimed),), runs=runs)
     assert texts(drawn) >= {"MH − SH", "a name", "rsum", "not run"}
-    recall, total, *_ = re.findall(r"MH − SH, [^()]+ \(vsepp − vse0\): (\S+) \[", drawn.alt)
-    assert (recall, total) == ("+10.0", "+10.0")
-    assert drawn.alt.count("the paper's +2.1") == 1 and "a name, rsum (vse0 − missing): not run." in drawn.alt
+    values = re.findall(r"MH − SH, [^()]+ \(vsepp − vse0\): (\S+) \[", drawn.alt)
+    assert values == ["+10.0", "+10.0"] and drawn.alt.count("+2.1") == 1
 
 
 def test_claims_about_no_gap_give_no_plot(context, tmp_path):
@@ -463,14 +386,8 @@ def test_claims_about_no_gap_give_no_plot(context, tmp_path):
 
 def test_a_kind_of_an_installed_package_is_computed_and_drawn(tmp_path, monkeypatch, draw):
     install(monkeypatch, tmp_path, "vsepp.report.figures", "dots", DOTS)
-    entry = {
-        "kind": "dots",
-        "at": 0.2,
-        "title": "Dots",
-        "caption": "C.",
-        "losses": ["sum_of_hinges"],
-        "labels": ["SH"],
-    }
+    losses = {"losses": ["sum_of_hinges"], "labels": ["SH"]}
+    entry = {"kind": "dots", "at": 0.2, "title": "Dots", "caption": "C.", **losses}
     spec = TypeAdapter(Figure).validate_json(json.dumps(entry))
     (tmp_path / "made").mkdir()
     (tmp_path / "made/data.json").write_text(json.dumps(spec.compute()))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import re
@@ -13,12 +12,9 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
-from jinja2.defaults import DEFAULT_FILTERS
-from matplotlib.font_manager import findfont, get_font
 from reported import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
-from vsepp.report import pages
 from vsepp.report.claims import Difference
 from vsepp.report.entries import Group, ReportSpec, Row
 from vsepp.report.pages import (
@@ -28,7 +24,6 @@ from vsepp.report.pages import (
     headline,
     provenance,
     tiles,
-    troubles,
     write_entry,
     write_report,
 )
@@ -44,6 +39,7 @@ from vsepp.report.verdicts import (
     Verdict,
 )
 
+CHANCE = (0.5, 2.0, 4.0, 60, 60.0)
 OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
 
 
@@ -84,6 +80,10 @@ class Page(HTMLParser):
             self.row[-1] += data.split()
 
 
+def text_of(folder, page):
+    return (folder / f"{page}.html").read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def full(report, tmp_path_factory):
     """Rows 2.2 (two seeds), 1.7 (code that no commit holds) and one of one's own were run; 2.2 and 2.4 have checkpoints."""
@@ -107,7 +107,7 @@ def full(report, tmp_path_factory):
     (_, first), *_ = made.tables
     table = replace(first, title="Margins", groups=(Group(heading="", rows=rows),), trainset=False)
     runs = {**made.runs, "mine": OWN, "later": OWN}
-    return replace(made, tables=(*made.tables, ("margins", table)), runs=runs)
+    return replace(made, tables=(*made.tables, ("margins", table)), figures=made.figures[1:2], runs=runs)
 
 
 @pytest.fixture(scope="module")
@@ -129,30 +129,6 @@ def test_it_has_the_files_that_its_spec_names(full, folder):
     assert written == {"index.html", *full.files}
 
 
-def inside(page):
-    """The figures that a page of a run holds."""
-    found = re.findall(r'src="data:image/svg\+xml;base64,([^"]+)"', page.read_text(encoding="utf-8"))
-    return [base64.b64decode(data).decode() for data in found]
-
-
-def test_no_figure_shows_the_source_of_a_formula(folder):
-    """A log scale sets its powers of ten as formulas, which are text in these figures; letters are outlines, numbered by font."""
-    font = get_font(findfont("DejaVu Sans"))
-    one, backslash = (f"{font.get_char_index(ord(letter)):x}" for letter in "1\\")
-    drawn = {path.name: [path.read_text()] for path in (folder / "figures").glob("*.svg")}
-    drawn |= {path.name: inside(path) for path in (folder / "runs").iterdir()}
-    assert len(drawn["vse0.html"]) == 2
-    outlines = {name: re.findall(r'DejaVuSans-([0-9a-f]+)"', "".join(svgs)) for name, svgs in drawn.items()}
-    assert one in outlines["vse0.html"]
-    assert [name for name, found in outlines.items() if backslash in found] == []
-
-
-def row_of(text, start):
-    """Lines of a tabular from the line that starts with `start`."""
-    lines = [line.strip() for line in text.splitlines()]
-    return lines[next(k for k, line in enumerate(lines) if line.startswith(start)) :]
-
-
 def test_a_spec_survives_json_and_names_what_it_reads(full):
     assert specs.from_dict(ReportSpec, specs.to_dict(full)) == full
     assert [role for role in full.inputs if "vse0/seed-0" in role] == [
@@ -167,18 +143,14 @@ def test_the_page_holds_every_row_of_every_table_in_order(full, page):
     for name, table in full.tables:
         expected = [row if isinstance(row, str) else row.run for row in table.rows]
         assert [number for number, _ in page.tables[name]] == expected
-        columns = 2 + table.trainset + (8 if name == "margins" else 16)
-        assert {len(cells) for _, cells in page.tables[name]} == {columns}
     rows = dict(page.tables["table2"])
-    made = ["vgg_mini,", "mean", "of", "5", "folds", "of", "100", "test", "images"]
-    assert rows["2.2"][:4] == [["2.2"], ["VSE0", "RC", *made], ["RC"], ["50.3", "±", "0.0"]]
-    assert rows["2.2"][11] == ["43.1"], "ours and the paper's stand in columns of their own"
-    assert rows["1.7"][3] == ["55.0"] and rows["1.7"][11] == ["49.0"]
-    assert rows["2.4"][3] == [] and rows["2.4"][11] == ["50.1"]
-    assert "run" in rows["2.4"][1] and "run" in rows["2.1"][1]
+    assert [rows["2.2"][3], rows["2.2"][11]] == [["50.3", "±", "0.0"], ["43.1"]], "ours, the paper's"
+    assert [rows["1.7"][3], rows["1.7"][11]] == [["55.0"], ["49.0"]]
+    assert [rows["2.4"][3], rows["2.4"][11]] == [[], ["50.1"]]
+    assert "run" in rows["2.4"][1], "not run"
     own = dict(page.tables["margins"])
-    assert own["mine"][:3] == [[], ["VSE++", *made], ["60.0"]]
-    assert own["later"][:3] == [[], ["My_1", "<i>", "&", "50", "%", "not", "run"], []]
+    assert ["60.0"] in own["mine"]
+    assert own["later"][:2] == [[], ["My_1", "<i>", "&", "50", "%", "not", "run"]]
 
 
 def test_the_page_loads_its_figures_alone_and_its_links_lead_to_all_files(folder, page):
@@ -203,89 +175,51 @@ def test_the_page_loads_its_figures_alone_and_its_links_lead_to_all_files(folder
     assert page.links.count("runs/vsepp.html") >= 4, "row number and label of two tables"
 
 
-def test_pages_say_whose_numbers_these_are_and_where_parts_come_from(full, folder, context):
-    text = (folder / "index.html").read_text(encoding="utf-8")
-    assert text.count(context.data_note) == 1, "once at the top"
-    for name, _ in full.tables:
-        for suffix in ("html", "tex"):
-            assert context.data_note in (folder / f"tables/{name}.{suffix}").read_text(encoding="utf-8")
-    assert (folder / "tables/tables.tex").read_text(encoding="utf-8").count(context.data_note) == 5
-    assert "<footer>Faghri et al., VSE++. The numbers in the columns “Paper”" in text
-    assert "<dt>Loss max_of_hinges</dt><dd>Faghri et al. (2018), Eq. 6</dd>" in text
-    key = "checkpoint of row 2.2, evaluated here"
-    found = {name: (folder / f"tables/{name}.html").read_text(encoding="utf-8") for name, _ in full.tables}
-    assert [name for name, html in found.items() if key in html] == ["table2"]
-    assert [name for name, html in found.items() if ">Paper<" not in html] == ["margins"]
-
-
-def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, folder, tmp_path):
-    write_report(replace(report(), context=own_data, sources=()), tmp_path, tmp_path)
-    text = (tmp_path / "index.html").read_text(encoding="utf-8")
-    for table in ("table2", "table3", "table4"):
-        for _, cells in Page(text).tables[table]:
-            assert (cells[1][-2:] == ["not", "run"]) != ("(20" in " ".join(cells[1]))
-    assert "claims, none tested" in text
-    assert "Did it reproduce?" not in text and 'id="section-gaps"' in text
-    assert not any(word in text for word in ("Our rows use", 'class="whose"', 'id="sources"', "†"))
+def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, tmp_path):
+    write_report(replace(report(), context=own_data, sources=(), figures=()), tmp_path, tmp_path)
+    assert "none tested" in text_of(tmp_path, "index")
     assert "{not run}" in (tmp_path / "tables/table4.tex").read_text(encoding="utf-8")
 
 
 def test_the_same_report_gives_the_same_bytes(full, folder, tmp_path):
-    assert str(tmp_path / "index.html") in write_report(full, tmp_path, tmp_path)
+    write_report(full, tmp_path, tmp_path)
     written = sorted(path.relative_to(folder) for path in folder.rglob("*.*") if path.name != "headline.txt")
-    assert len(written) == 1 + 3 * len(full.tables) + 1 + 3 * (len(full.figures) + 1) + 5 + 1 + 1 + 5
     for file in written:
         assert (folder / file).read_bytes() == (tmp_path / file).read_bytes(), file
 
 
-def test_tabulars_hold_what_the_page_holds(folder):
-    html = (folder / "tables/table2.html").read_text(encoding="utf-8")
-    row = html[html.index('data-row="1.7"') :]
-    row = row[: row.index("</tr>")]
-    assert 'best">55.0' not in row, "one seed settles nothing"
-    assert 'best">49.0' not in row and 'best">64.6' in html, "the paper's best is in row 1.11"
-    text = (folder / "tables/table2.tex").read_text(encoding="utf-8")
-    assert r"\textbf{55.0}" not in text and r"\textbf{64.6}" in text
-    lines = row_of(text, "2.2 & VSE0")
-    assert r"ours & 50.3 & {\scriptsize$\pm$0.0}" in lines[0]
-    assert lines[1].startswith("& & & paper & 43.1")
-    assert lines[2].startswith("& & & released & 71.3 & & 76.0")
-    lines = row_of(text, "2.4 & VSE0")
-    assert lines[0].endswith(r"ours & \multicolumn{16}{c}{not run} \\")
-    assert lines[2].startswith("& & & released & 71.3")
-    assert sum("released &" in line for line in text.splitlines()) == 2
-    lines = row_of((folder / "tables/margins.tex").read_text(encoding="utf-8"), "& VSE++ & ours &")
-    assert "60.0 & 76.0" in lines[0]
-    assert lines[2] == r"& My\_1 \textless{}i\textgreater{} \& 50 \% & ours & \multicolumn{8}{c}{not run} \\"
-    assert lines[3] == r"\bottomrule"
+def test_all_forms_of_a_table_hold_the_same_numbers(folder):
+    html, tex = ((folder / f"tables/table2.{form}").read_text(encoding="utf-8") for form in ("html", "tex"))
+    assert 'best">64.6' in html and r"\textbf{64.6}" in tex, "the paper's best"
+    assert 'best">55.0' not in html and r"\textbf{55.0}" not in tex, "one seed settles nothing"
+    lines = [line.strip() for line in tex.splitlines()]
+    row = next(number for number, line in enumerate(lines) if line.startswith("2.2 & VSE0"))
+    assert r"ours & 50.3 & {\scriptsize$\pm$0.0}" in lines[row]
+    assert lines[row + 1].startswith("& & & paper & 43.1")
+    assert lines[row + 2].startswith("& & & released & 71.3 & & 76.0")
     with (folder / "tables/table2.csv").open(newline="", encoding="utf-8") as stream:
-        found = {row["row"]: row for row in csv.DictReader(stream)}
-    assert [found["2.2"][f"{source}_i2t_r1"] for source in ("ours", "paper", "released")] == [
-        "50.26",
-        "43.1",
-        "71.26",
-    ]
-    assert found["2.1"]["ours_fold_size"] == found["2.1"]["ours_i2t_r1"] == ""
+        rows = {row["row"]: row for row in csv.DictReader(stream)}
+    numbers = [rows["2.2"][f"{source}_i2t_r1"] for source in ("ours", "paper", "released")]
+    assert numbers == ["50.26", "43.1", "71.26"]
+    assert rows["2.1"]["ours_i2t_r1"] == ""
 
 
-def test_every_mark_of_a_tabular_has_one_meaning_which_stands_below_it(report, tmp_path):
-    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
-    models.add("chance", chance, chance, trained=DIRTY)
-    models.add("collapsed", chance, chance, collapsed=True)
+def test_every_mark_of_a_tabular_has_one_meaning_which_stands_below_it(report, models, tmp_path):
+    models.add("chance", CHANCE, CHANCE, trained=DIRTY)
+    models.add("collapsed", CHANCE, CHANCE, collapsed=True)
     models.add("sound")
-    models.add("sound", chance, chance, collapsed=True, seed=1)
+    models.add("sound", CHANCE, CHANCE, collapsed=True, seed=1)
     feeds = {"1.8": "chance", "1.7": "collapsed", "1.9": "sound"}
     made = report({row: (run, "5x1K") for row, run in feeds.items()}, models.all)
     write_report(replace(made, claims=(), figures=()), tmp_path / "report", tmp_path)
     text = (tmp_path / "report/tables/table1.tex").read_text(encoding="utf-8")
     rows, notes = text.split(r"\bottomrule")
-    explained = dict(re.findall(r"^\$\^\{(.+)\}\$ (.+)\\par$", notes, re.MULTILINE))
+    meanings = dict(re.findall(r"^\$\^\{(.+)\}\$ (.+)\\par$", notes, re.MULTILINE))
     marks = {row: re.search(rf"^{row}\$\^{{(.+)}}\$ &", rows, re.MULTILINE)[1].split(",") for row in feeds}
-    assert {mark for of in marks.values() for mark in of} <= explained.keys()
-    assert explained[marks["1.8"][-1]] == "Ranks like chance."
-    assert explained[marks["1.7"][-1]] == "Collapsed."
-    assert explained[marks["1.9"][-1]] == "Collapsed (seed 1), left out."
-    assert r"\dag{}" in marks["1.8"] and "uncommitted" in explained[r"\dag{}"]
+    assert {mark for marks_of_row in marks.values() for mark in marks_of_row} <= meanings.keys()
+    last = [meanings[marks[row][-1]] for row in feeds]
+    assert last == ["Ranks like chance.", "Collapsed.", "Collapsed (seed 1), left out."]
+    assert r"\dag{}" in marks["1.8"] and "uncommitted" in meanings[r"\dag{}"]
 
 
 @pytest.mark.tex
@@ -300,12 +234,6 @@ def test_the_tables_compile(folder, tmp_path):
     assert "Output written on tables.pdf (5 pages" in done.stdout
 
 
-def test_filters_of_the_templates_leave_jinjas_own_alone():
-    for latex in (False, True):
-        filters = pages._environment(latex).filters
-        assert DEFAULT_FILTERS.items() <= filters.items() and "plain" in filters
-
-
 def test_templates_know_no_preset_and_no_paper():
     for template in TEMPLATES.iterdir():
         text = template.read_text(encoding="utf-8")
@@ -313,121 +241,78 @@ def test_templates_know_no_preset_and_no_paper():
 
 
 def test_numbers_of_uncommitted_code_are_marked_wherever_they_stand(folder, page):
-    text = (folder / "index.html").read_text(encoding="utf-8")
     numbers = {table: {row: cells[0] for row, cells in rows} for table, rows in page.tables.items()}
     assert numbers["table1"]["1.7"] == numbers["table2"]["1.7"] == ["1.7", "†"]
     assert numbers["table2"]["2.2"] == ["2.2"]
-    note = "partly made with uncommitted changes of code or parameters (train)"
-    assert text.count(f"<li><sup>†</sup> {note}") == 2
-    assert "<dt>Trained by</dt><dd>4 models at abc; 1 model at abc + uncommitted changes</dd>" in text
+    assert "<li><sup>†</sup>" in text_of(folder, "index")
     assert r"1.7$^{\dag{}}$ &" in (folder / "tables/table2.tex").read_text(encoding="utf-8")
-    assert rf"$^{{\dag{{}}}}$ {note}" in (folder / "tables/table2.tex").read_text(encoding="utf-8")
-    assert "1 row marked †" in (folder / "headline.txt").read_text(encoding="utf-8")
+    assert "†" in (folder / "headline.txt").read_text(encoding="utf-8")
 
 
 # Numbers for `dvc metrics` and `dvc plots`.
 
 
-def test_models_are_exported_as_means_and_curves_and_those_of_an_earlier_plan_are_deleted(
-    full, folder, tmp_path
-):
-    found = json.loads((folder / "metrics.json").read_text())["vse0"]["5x1K"]
+def test_models_are_exported_as_means_and_curves(folder):
+    numbers = json.loads((folder / "metrics.json").read_text())["vse0"]["5x1K"]
     sums = [50.26 + sum(I2T[1:3]) + first + sum(T2I[1:3]) for first in (30, 32)]
-    assert found == {
+    assert numbers == {
         "i2t_r1": 50.26, "i2t_r10": 86, "t2i_r1": 31, "t2i_r10": 80, "rsum": sum(sums) / 2, "rsum_sd": stdev(sums),
     }  # fmt: skip
-    curves = {path.name: path.read_text() for path in (folder / "curves").iterdir()}
-    assert set(curves) == {
-        f"{name}.csv"
-        for name in ("vse0-seed-0", "vse0-seed-2", "vsepp-seed-0", "mine-seed-0", "flickr-vse0-rc-seed-0")
-    }
-    assert curves["mine-seed-0.csv"].splitlines()[0] == "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed,seconds"
-    small = replace(full, tables=full.tables[:1], figures=(), claims=())
-    write_report(small, tmp_path, tmp_path)
-    assert (tmp_path / "figures").is_dir()  # which the workflow waits for
+    curves = {path.stem: path.read_text() for path in (folder / "curves").iterdir()}
+    runs = ("vse0-seed-0", "vse0-seed-2", "vsepp-seed-0", "mine-seed-0", "flickr-vse0-rc-seed-0")
+    assert curves.keys() == set(runs)
+    assert curves["mine-seed-0"].splitlines()[0] == "epoch,loss,i2t_r1,t2i_r1,rsum,collapsed,seconds"
 
 
 # The page that opens a preset's reports.
 
 
 def test_the_entry_page_opens_the_default_variants_report_or_lists_those_of_several_papers(report, tmp_path):
-    def made(variant, paper):
+    entry = tmp_path / "mini/index.html"
+
+    def links_with(variant, paper):
+        """Links of the entry page once this report is there too."""
         folder = tmp_path / "mini" / variant / paper
         folder.mkdir(parents=True)
         seal(folder, "report", DIRTY, {}, spec=specs.to_dict(report()))
+        write_entry(tmp_path / "mini")
+        return Page(entry.read_text()).links if entry.exists() else None
 
-    entry = tmp_path / "mini/index.html"
-    made("code", "vsepp")
-    write_entry(tmp_path / "mini")
-    assert not entry.exists()
-    made("paper", "vsepp")
-    write_entry(tmp_path / "mini")
-    assert Page(entry.read_text()).links == ["paper/vsepp/index.html"]
+    assert links_with("code", "vsepp") is None
+    assert links_with("paper", "vsepp") == ["paper/vsepp/index.html"]
     assert 'content="0; url=paper/vsepp/index.html"' in entry.read_text()
-    made("paper", "goal")
-    write_entry(tmp_path / "mini")
-    assert Page(entry.read_text()).links == ["paper/goal/index.html", "paper/vsepp/index.html"]
-    assert "VSE++ on generated scenes</a>: VSE++: Improving" in entry.read_text()
+    assert links_with("paper", "goal") == ["paper/goal/index.html", "paper/vsepp/index.html"]
     assert "refresh" not in entry.read_text()
-
-
-def test_a_report_with_a_damaged_manifest_is_left_out_of_the_entry_page(report, tmp_path):
-    folders = [tmp_path / "mini/paper" / paper for paper in ("cut", "empty", "other", "vsepp")]
-    for folder in folders:
-        folder.mkdir(parents=True)
-        seal(folder, "report", DIRTY, {}, spec={} if folder.name == "other" else specs.to_dict(report()))
-    for folder, length in zip(folders, (1000, 0), strict=False):
-        with (folder / "manifest.json").open("r+b") as stream:
-            stream.truncate(length)
+    (tmp_path / "mini/paper/goal/manifest.json").write_text("{")
     write_entry(tmp_path / "mini")
-    assert Page((tmp_path / "mini/index.html").read_text()).links == ["paper/vsepp/index.html"]
+    assert Page(entry.read_text()).links == ["paper/vsepp/index.html"], "a damaged one is left out"
 
 
-def test_a_collapse_is_said_on_all_pages_and_the_headline_names_the_entry_page(report, tmp_path):
-    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
-    models.add("lost", chance, chance, collapsed=True)
-    made = replace(report({"2.2": ("lost", "5x1K")}, models.all), figures=(), claims=())
-    said = write_report(made, tmp_path / "report", Path("reports/mini/paper/vsepp"))
-    assert "lost collapsed (seed 0)" in said
-    assert "open    reports/mini/index.html" in said
-    numbers = dict(Page((tmp_path / "report/index.html").read_text(encoding="utf-8")).tables["table2"])
-    assert "collapsed" in numbers["2.2"][1]
-    assert "Collapsed (seed 0)." in (tmp_path / "report/runs/lost.html").read_text(encoding="utf-8")
-
-
-def test_a_page_of_a_run_with_sound_seeds_names_the_collapsed_ones_and_leaves_them_out(report, tmp_path):
-    models, chance = Models(tmp_path / "results"), (0.5, 2.0, 4.0, 60, 60.0)
+def test_a_seed_that_collapsed_is_named_on_all_pages_and_in_no_number(report, models, tmp_path):
     for seed in (2, 10, 0):
-        lost = seed == 10
-        models.add("mixed", *(2 * [chance] if lost else [I2T, T2I]), seed=seed, collapsed=lost)
+        collapsed = seed == 10
+        recalls = (CHANCE, CHANCE) if collapsed else (I2T, T2I)
+        models.add("mixed", *recalls, seed=seed, collapsed=collapsed)
     made = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
-    write_report(made, tmp_path, tmp_path)
-    text = (tmp_path / "runs/mixed.html").read_text(encoding="utf-8")
-    assert "Collapsed (seed 10)." in text and "Left out of all numbers" in text
-    assert "no verdict rests" not in text
-    assert "mean over 2 seeds" in text and '<th scope="col" class="n">seed 10' not in text
-    (row,) = [cells for number, cells in Page(text_of(tmp_path, "index")).tables["table2"] if number == "2.2"]
+    headline = write_report(made, tmp_path, Path("reports/mini/paper/vsepp"))
+    assert "mixed collapsed (seed 10)" in headline and "reports/mini/index.html" in headline
+    assert "Collapsed (seed 10)." in text_of(tmp_path, "runs/mixed")
+    row = dict(Page(text_of(tmp_path, "index")).tables["table2"])["2.2"]
     assert row[3] == ["41.0", "±", "0.0"] and "10)," in row[1]
     assert json.loads((tmp_path / "metrics.json").read_text())["mixed"]["5x1K"]["i2t_r1"] == 41.0
 
 
-def text_of(folder, page):
-    return (folder / f"{page}.html").read_text(encoding="utf-8")
-
-
 def test_code_in_a_sentence_is_shown_as_code_and_nowhere_in_backticks(report, tmp_path):
-    (name, first), *_ = report().tables
-    table = replace(first, caption="On `mini` & `x < 1`.", title="With `tau`")
     made = report()
+    (name, first), *_ = made.tables
+    table = replace(first, caption="On `mini` & `x < 1`.", title="With `tau`")
     context = replace(made.context, data_note="Only `mini`.")
-    made = replace(made, context=context, tables=((name, table),), figures=(), claims=())
-    write_report(made, tmp_path, tmp_path)
-    pages = [path for path in tmp_path.rglob("*") if path.suffix in (".html", ".tex")]
-    for path in pages:
+    write_report(
+        replace(made, context=context, tables=((name, table),), figures=(), claims=()), tmp_path, tmp_path
+    )
+    for path in (path for path in tmp_path.rglob("*") if path.suffix in (".html", ".tex")):
         assert not re.search(r"`(mini|x|tau)|(mini|1|tau)`", path.read_text(encoding="utf-8")), path
-    text = text_of(tmp_path, "index")
-    assert "<code>mini</code> &amp; <code>x &lt; 1</code>" in text
-    assert r"\texttt{mini} \& \texttt{x \textless{} 1}" in (tmp_path / "tables/tables.tex").read_text("utf-8")
+    assert "<code>mini</code> &amp; <code>x &lt; 1</code>" in text_of(tmp_path, "index")
 
 
 # What opens the page, and what the workflow prints.
@@ -444,29 +329,22 @@ def verdicts(*words, own=False, seeds=3, place="Table 1"):
 
 
 def test_four_tiles_count_the_verdicts():
-    found = tiles(verdicts(SAME, SAME, REPRODUCED, LARGER, OPPOSITE, ONE_SEED, COLLAPSED, NOT_RUN))
-    assert [(tile.outcome, tile.number, tile.verdicts) for tile in found] == [
-        ("as claimed", 3, "1 reproduced and 2 same direction"),
-        ("inconclusive", 1, "1 inconclusive (one seed)"),
-        ("not as claimed", 2, "1 larger and 1 opposite"),
-        ("no result", 2, "1 not reproduced: collapsed and 1 not run"),
+    counts = [
+        (tile.outcome, tile.number)
+        for tile in tiles(verdicts(SAME, SAME, REPRODUCED, LARGER, OPPOSITE, ONE_SEED, COLLAPSED, NOT_RUN))
     ]
+    assert counts == [("as claimed", 3), ("inconclusive", 1), ("not as claimed", 2), ("no result", 2)]
 
 
-def test_the_answer_names_the_data_and_what_it_cannot_say(context):
-    some = verdicts(SAME, SAME, OPPOSITE, NOT_RUN)
-    tested = "Tested on scenes A and vgg_mini"
-    assert answer(some, context) == f"{tested}: 3 of 4 claims, each about one metric."
-    elsewhere = answer(some, replace(context, data_note=""))  # the page has no note of the data
-    assert elsewhere.startswith(f"{tested}, not on the paper’s data and encoders: 3 of 4")
+def test_the_answer_names_the_data_and_counts_what_was_tested(context):
+    tested = verdicts(SAME, SAME, OPPOSITE, NOT_RUN)
+    assert answer(tested, context).startswith("Tested on scenes A and vgg_mini: 3 of 4 claims")
     own = answer(verdicts(REPRODUCED, own=True), context)
     assert own.startswith("Tested on the paper’s data and encoders: 1 of 1 claim,")
-    said = "One seed settles nothing."
-    collapsed = verdicts(COLLAPSED, seeds=0)
-    assert said in answer([*collapsed, *verdicts(SAME, seeds=1)], context)
-    assert said not in answer(collapsed, context)
-    assert said not in answer([*collapsed, *verdicts(SAME, seeds=3)], context)
-    assert answer(verdicts(NOT_RUN), context).startswith("1 claim, none tested")
+    one_seed = "One seed settles nothing."
+    assert one_seed in answer(verdicts(SAME, seeds=1), context)
+    assert one_seed not in answer([*verdicts(COLLAPSED, seeds=0), *verdicts(SAME, seeds=3)], context)
+    assert "1 claim, none tested" in answer(verdicts(NOT_RUN), context)
     assert answer([], context) == ""
 
 
@@ -475,31 +353,21 @@ def test_comparisons_of_ones_own_are_counted_apart(models, context):
     assert about_comparisons(own) == "3 comparisons of our own: 1 same direction, 1 opposite and 1 not run."
     assert about_comparisons([]) == about_comparisons(own[2:]) == ""
     text = headline([], [*verdicts(SAME), *own[:1]], models.records, "", context, PAGE)
-    lines = [line.strip() for line in text.splitlines()]
-    assert "1 claim, each about one metric:" in lines
-    assert "1 comparison of our own, each about one metric:" in lines
+    assert "1 claim," in text and "1 comparison of our own," in text
 
 
-def test_the_headline_says_what_came_out_what_collapsed_and_what_to_do_next(models, context, monkeypatch):
+def test_the_headline_says_what_came_out_what_is_in_trouble_and_what_to_do_next(models, context, monkeypatch):
     monkeypatch.setenv("UV", "/bin/uv")
     models.add("sound")
-    models.add("low", i2t=(1.0, 5.0, 10.0, 50, 60.0), t2i=(1.0, 5.0, 10.0, 50, 60.0))
+    models.add("low", CHANCE, CHANCE)
     for name, (spec,) in models.specs.items():
         models.specs[name] = [replace(spec, pictures="pictures")]
-    records = models.records
-    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), records, "2 scores", context, PAGE)
+    text = headline([], verdicts(SAME, OPPOSITE, OPPOSITE), models.records, "2 scores", context, PAGE)
     lines = [line.strip() for line in text.splitlines()]
-    assert "1  same direction" in lines and "2  opposite" in lines
-    assert "low ranks like chance (seed 0)" in lines
+    assert {"1  same direction", "2  opposite", "low ranks like chance (seed 0)"} <= set(lines)
     assert context.data_note in text
-    assert lines[-3:] == [
-        "2 scores",
-        f"open    {PAGE}",
-        f"next    uv run vsepp serve {models.specs['sound'][0].run}",
-    ]
-    assert troubles(records) == ["low ranks like chance (seed 0)"]
-    monkeypatch.delenv("UV")
-    assert "next    vsepp serve" in headline([], [], records, "", context, PAGE)
+    served = models.specs["sound"][0].run
+    assert lines[-3:] == ["2 scores", f"open    {PAGE}", f"next    uv run vsepp serve {served}"]
 
 
 def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once(models, context, own_data):
@@ -509,16 +377,10 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
     models.add("b", git=new, trained={**old, "dirty": True})
     models.add("c", git=new, trained=new)
     models.add("released", git=new, trained=new, history=())
-    git = {"commit": "0123456789abcdef", "dirty": False}
-    found = dict(provenance(context, models.records, [], git, {}))
-    assert "vgg_mini in place of VGG19" in found["Data and encoders"]
-    assert found["Page written by"] == "0123456789ab"
-    assert found["Trained by"] == (
+    facts = dict(provenance(context, models.records, [], {"commit": "3" * 40, "dirty": True}, {}))
+    assert "vgg_mini in place of VGG19" in facts["Data and encoders"]
+    assert facts["Page written by"] == f"{'3' * 12} + uncommitted changes"
+    assert facts["Trained by"] == (
         f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes; 1 model at {'2' * 12}"
     )
-    assert found["Evaluated by"] == f"4 models at {'2' * 12}"
-    own = dict(provenance(own_data, {}, [], {**git, "dirty": True}, {}))
-    assert own["Data and encoders"] == "MS-COCO, Flickr30K, VGG19 and ResNet152"
-    assert own["Page written by"] == "0123456789ab + uncommitted changes"
-    assert own["Trained by"] == "nothing was run"
-    assert "Fold of 1K and 5×1K" not in own  # no protocol of folds stands on the page
+    assert facts["Evaluated by"] == f"4 models at {'2' * 12}"

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 from reported import ranks_of
 
 from vsepp.report.compare import ONE_SEED
@@ -73,17 +72,6 @@ def test_what_was_not_run_is_not_chosen(models, context, draw):
     assert rows[0] == ("sh-2", "SH (sh-2)") and drawn == ("sh-2", "mh-1")
 
 
-@pytest.mark.parametrize("formats", [("png",)], indirect=True, ids="+".join)
-def test_the_figure_says_levels_and_who_is_in_no_comparison(models, draw):
-    add(models, "sh-1", 0.5)
-    add(models, "mh-1", 0.0, collapsed=True)
-    drawn = draw("standings", STANDINGS, labelled=LABELLED)
-    assert "SH: " in drawn.alt and "MH: 0.0 [0.0, 0.0], collapsed (seed" in drawn.alt
-    assert "Hollow: MH collapsed (seed" in drawn.caption
-    with Image.open(drawn.folder / "standings.png") as image:
-        assert image.size[0] >= 900
-
-
 def test_differences_to_the_best_are_those_of_the_same_images_and_seeds(models, draw):
     same = np.repeat(np.arange(2.0) * 3, IMAGES // 2)
     better = np.where(np.arange(IMAGES) < IMAGES // 2 + 40, 0.0, 3.0)
@@ -106,12 +94,6 @@ def test_methods_are_ordered_and_compared_on_the_seeds_that_all_have(models, dra
     assert "Seeds common to all: 0." in drawn.caption
 
 
-def test_methods_without_a_common_seed_are_not_compared_and_nothing_is_said_of_them(models, draw):
-    for seed, (name, share) in enumerate({"sh-1": 0.5, "mh-1": 0.6}.items()):
-        models.add(name, protocol="1K", seed=seed, fold_size=IMAGES, ranks=ranked(share))
-    assert "less the best" not in draw("standings", STANDINGS, labelled=LABELLED).alt
-
-
 def test_differences_of_one_seed_settle_nothing_though_a_method_in_trouble_has_several(models, draw):
     add(models, "mh-1", 0.5)
     add(models, "sh-1", 0.2)
@@ -125,9 +107,3 @@ def test_differences_of_one_seed_settle_nothing_though_a_method_in_trouble_has_s
     records = {**models.records, "mh-1": models.records["mh-1"][:1]}
     alone = draw("standings", spec, labelled=labelled, records=records).caption
     assert ONE_SEED in alone and "over the seeds" not in alone
-
-
-def test_equal_methods_are_less_by_zero_without_a_sign(models, draw):
-    for name in ("sh-1", "mh-1"):
-        models.add(name, protocol="1K", fold_size=IMAGES, ranks=ranked(0.5))
-    assert "less the best 0.0 [0.0, 0.0]" in draw("standings", STANDINGS, labelled=LABELLED).alt
