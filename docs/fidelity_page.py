@@ -25,7 +25,13 @@ from vsepp.pipeline.settings import FidelityFile, Overlay, PaperFidelityFile
 
 TEXT = Path(__file__).with_name("fidelity.md.j2")
 DESCRIBED = "vsepp"
-"""The paper that the strings below the keys are about."""
+"""The paper that the strings below the keys are about, where they begin with no other's name."""
+PAPERS = {
+    "GOAL": ("components.loss.goal", "runs.goal"),
+    "VSE∞": ("runs.vse-infinity", "runs.inf-"),
+    DESCRIBED: ("",),
+}
+"""Paper → how the keys of its runs begin."""
 
 
 def overlays(folder: Path) -> dict[str, dict[str, Any]]:
@@ -62,35 +68,67 @@ def fidelity_document(folder: Path) -> str:
         As `overlays`.
     """
     paper, code = overlays(folder).values()
-    decided = [
-        [*_said(key), _shown(paper[key]), _shown(code[key]), "no" if paper[key] == code[key] else "yes"]
-        for key in paper
-    ]
+    decided: dict[str, list[list[str]]] = {title: [] for title in PAPERS}
+    last: list[str] = []
+    for key in paper:
+        if paper[key] != code[key]:
+            title = _paper_of(key)
+            quotes = [_about(text, title) for text in _quotes(key)]
+            if quotes == last:
+                quotes = ["as above"] * 2
+            else:
+                last = quotes
+            decided[title].append([f"`{key}`", *quotes, _shown(paper[key]), _shown(code[key])])
     runs = folder / "papers" / DESCRIBED / "runs.yaml"
-    shared = [[*_said(key), _shown(value)] for key, value in _shared(runs, set(paper)).items()]
-    said = ["key", "what it is", "the paper's text", "the released code"]
-    named = ["combination of GOAL", "with", "loss that the paper names", "module", "the loss's gradient"]
+    agreed, silent, contrary = [], [], []
+    for key, value in _shared(runs, set(paper)).items():
+        of_text, of_code = (_about(quote, DESCRIBED) for quote in _quotes(key))
+        if of_code in (of_text, "the same"):
+            agreed.append(f"`{key}: {_shown(value)}`")
+        elif of_text == "not mentioned":
+            silent.append(f"`{key}: {_shown(value)}`")
+        else:
+            contrary.append(f"`{key}: {_shown(value)}` (text: {of_text}; code: {of_code})")
+    heads = ["key", "the paper's text", "the released code"]
+    named = ["combination of GOAL", "loss that the paper names", "the loss's gradient"]
     text = Template(TEXT.read_text(encoding="utf-8"), keep_trailing_newline=True, undefined=StrictUndefined)
     return text.render(
-        decided=_table([*said, "`paper`", "`code`", "differ"], decided),
-        shared=_table([*said, "value"], shared),
+        decided={title: _table([*heads, "`paper`", "`code`"], rows) for title, rows in decided.items()},
+        agreed=", ".join(agreed),
+        silent=", ".join(silent),
+        contrary=", ".join(contrary),
         losses=_table(named, _known_losses()),
     )
+
+
+def _paper_of(key: str) -> str:
+    """The paper whose runs a key decides."""
+    return next(title for title, starts in PAPERS.items() if key.startswith(starts))
+
+
+def _about(quote: str, title: str) -> str:
+    """What a quote says of one paper: the clauses that begin with its name, else those that begin with none."""
+    clauses = re.split(r"; |\. (?=VSE∞|X-VLM)", quote.rstrip("."))
+    own = [clause.removeprefix(f"{title} ") for clause in clauses if clause.startswith(f"{title} ")]
+    general = [clause for clause in clauses if not clause.startswith(("VSE∞ ", "X-VLM "))]
+    return "; ".join(own or general)
 
 
 def _known_losses() -> list[list[str]]:
     """GOAL's combinations that the paper names after a loss, from the table that the tests of their gradients read."""
     factors = {"": "another one", "1": "the same"}
-    return [
-        [
-            f"T {combination.replace(', ', ', P ')}",
-            ", ".join(f"`{option}: {_shown(value)}`" for option, value in known["options"].items()),
-            known["title"],
-            f"`{known['loss']}`",
-            factors.get(known["factor"], f"{known['factor']} times GOAL's"),
-        ]
-        for combination, known in describe("loss", "goal").constants["KNOWN"].items()
-    ]
+    rows = []
+    for combination, known in describe("loss", "goal").constants["KNOWN"].items():
+        options = "".join(f", `{option}: {_shown(value)}`" for option, value in known["options"].items())
+        factor = factors.get(known["factor"], f"{known['factor']} times GOAL's")
+        rows.append(
+            [
+                f"T {combination.replace(', ', ', P ')}{options}",
+                f"{known['title']} (`{known['loss']}`)",
+                factor,
+            ]
+        )
+    return rows
 
 
 def _read(path: Path, model: type[BaseModel], inside: str | None = None) -> dict[str, Any]:
@@ -129,22 +167,29 @@ def _check_same_keys(found: Mapping[str, Mapping[str, Any]], where: Path) -> Non
 
 
 def _shared(path: Path, decided: set[str]) -> dict[str, Any]:
-    """Values of base entries where paper or code say something and no overlay does."""
+    """Values of base entries where paper or code say something and no overlay does, of no entry."""
     entries = _read(path, Overlay, "runs")
     values = _flat({"runs": {name: keys for name, keys in entries.items() if keys.get("abstract")}})
-    return {key: value for key, value in values.items() if key not in decided and any(_said(key)[2:])}
+    names = {
+        key.rpartition(".")[2] for key in decided if key.startswith("runs.") and _paper_of(key) == DESCRIBED
+    }
+    return {
+        key: value
+        for key, value in values.items()
+        if key.rpartition(".")[2] not in names and any(_quotes(key))
+    }
 
 
-def _said(key: str) -> list[str]:
-    """The key, its description, and what the paper's text and the released code say of it."""
+def _quotes(key: str) -> list[str]:
+    """What the paper's text and the released code say of a key; empty where the key's description quotes neither."""
     section, *middle, name = key.split(".")
     if section == "components":
         text = descriptions(module_name(COMPONENTS[middle[0]], middle[1]))["Options"].get(name, "")
     else:
-        found = descriptions("vsepp.base.spec", "vsepp.pipeline.settings")
-        text = found["RunKeys" if section == "runs" else "CorpusOfRole"][name]
-    said = re.fullmatch(r"(.*?)(?: Text: (.*?))?(?: Code: (.*))?", text)
-    return [f"`{key}`", *(part or "" for part in said.groups())] if said else [f"`{key}`", "", "", ""]
+        fields = descriptions("vsepp.base.spec", "vsepp.pipeline.settings")
+        text = fields["RunKeys" if section == "runs" else "CorpusOfRole"][name]
+    parts = re.fullmatch(r".*?(?: Text: (.*?))?(?: Code: (.*))?", text)
+    return [part or "" for part in parts.groups()] if parts else ["", ""]
 
 
 @cache

@@ -375,17 +375,16 @@ class ScheduleSpec:
     """Optimisation. Section 3.2 of the paper."""
 
     batch_size: Annotated[int, Field(ge=2)]
-    """Pairs (queries) per step. Text: 128. Code: 128."""
+    """Pairs (queries) per step. Text: 128. Code: the same."""
     epochs: Count
-    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its flag's default."""
+    """Passes over all training pairs. Text: 30; fine-tuning 15. Code: 30, its default."""
     learning_rate: PositiveFloat
-    """Initial learning rate. Text: .0002; Order0 .001; fine-tuning .00002. Code: .0002, its flag's default; fine-tuning
-    .00002."""
+    """Initial learning rate. Text: .0002; Order0 .001; fine-tuning .00002. Code: the same."""
     drop_at: Fraction
-    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs; fine-tuning never.
-    Code: after 15 epochs, its flag's default, for fine-tuning too."""
+    """Fraction of the epochs after which the learning rate drops; 1: never. Text: after 15 of 30 epochs;
+    fine-tuning never. Code: after 15 epochs, fine-tuning too."""
     drop_factor: Annotated[float, Field(gt=0.0, le=1.0)]
-    """Factor of the learning rate's drop. Text: .1. Code: .1."""
+    """Factor of the learning rate's drop. Text: .1. Code: the same."""
     clip_norm: PositiveFloat | None
     """Largest global L2 norm of the gradient; null: any. Text: not mentioned. Code: 2; X-VLM none."""
     negative_set: Annotated[int, Field(ge=2)] | None = None
@@ -416,15 +415,16 @@ class SizeAugmentationSpec:
     drop_vectors: Fraction = 0.0
     """Share of an image's vectors (regions, cells of a grid) left out of a training step; one is kept at least. Text, code: 0."""
     drop_vectors_by: Literal["vector", "image"] = "vector"
-    """`vector`: each vector with this probability; `image`: with a probability drawn for each image: of its uniform u none where u is
-    at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text: none; VSE∞ each vector. Code: none; VSE∞ each vector of
-    regions, `image` of grids."""
+    """`vector`: each vector with this probability; `image`: with a probability drawn for each image: of its
+    uniform u none where u is at most .2, else drop_vectors × u, as VSE∞'s code does for grids. Text: none;
+    VSE∞ each vector alike. Code: none; VSE∞ of grids with a share that is drawn for each image."""
     drop_words: Fraction = 0.0
     """Share of a caption's words changed in a training step; one is kept at least. Text, code: 0."""
     drop_words_by: Literal["deletion", "mask", "mask_any"] = "deletion"
-    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out (40 %); `mask_any`: so do
-    `<start>` and `<end>`, and any token may replace one. Text: none; VSE∞ deletion. Code: none; VSE∞ mask with BERT, mask_any with
-    the BiGRU."""
+    """`deletion`: a word is left out; `mask`: it becomes `<mask>` (50 %), another word (10 %) or is left out
+    (40 %); `mask_any`: so do `<start>` and `<end>`, and any token may replace one. Text: none; VSE∞ a word is
+    deleted. Code: none; VSE∞ masked (50 %), another word (10 %) or deleted (40 %), with the BiGRU `<start>`
+    and `<end>` too."""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -435,7 +435,7 @@ class ModelSpec:
     """Text encoder, a module of vsepp.models.text, with its options; `dim` is D_ψ, the size of its state. Text: GRU; word
     embeddings of 300, a state of 1024. Code: the same."""
     joint_dim: Count
-    """D, size of the joint space. Text: 1024. Code: 1024."""
+    """D, size of the joint space. Text: 1024. Code: the same."""
     caption_projection: bool
     """A linear map W_g after the text encoder (Eq. 2); without it D_ψ must equal D. Text: a linear map after the GRU. Code: none:
     the GRU's output is the embedding."""
@@ -446,15 +446,16 @@ class ModelSpec:
     normalise_features: bool
     """L2-normalise the CNN's feature before W_f. Text: not mentioned. Code: normalised before the map."""
     normalise_images: bool
-    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code: all but VSE0
-    (`no_imgnorm`)."""
+    """L2-normalise the image embedding; false makes the similarity a dot product. Text: all but VSE0. Code:
+    the same."""
     absolute: bool
-    """Absolute values of both embeddings. Text: only Order0. Code: only Order0."""
+    """Absolute values of both embeddings. Text: only Order0. Code: the same."""
     similarity: Component
     """A module of vsepp.models.similarity, with its options."""
     image_head: Component = Component("linear")
-    """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a linear map W_f
-    (Eq. 1). Code: the same."""
+    """A module of vsepp.models.heads, with its options: maps an image's feature into the joint space. Text: a
+    linear map W_f (Eq. 1); VSE∞ not mentioned. Code: the same; VSE∞ with BERT batch normalisation of regions
+    on each of four GPUs."""
     image_pooling: Component | None = None
     """A module of vsepp.models.poolings, with its options: maps an image's set of vectors, each through the image head, to one; null: an
     image is one vector. Text: an image is one vector. Code: the same."""
@@ -485,8 +486,8 @@ class TrainingKeys:
     loss: Component
     """A module of vsepp.losses, with its options. Text: MH (Eq. 6) or SH (Eq. 5); margin .2, Order0 .05. Code: the same."""
     optimiser: Component = Component("adam")
-    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4. Code: Adam; VSE∞ AdamW,
-    weight decay 1e-4, with BiGRU on regions .01."""
+    """A module of vsepp.training.optimisers, with its options. Text: Adam; VSE∞ AdamW, weight decay 10e-4.
+    Code: the same; VSE∞ weight decay 1e-4, with BiGRU on regions .01."""
     legacy_steps: Count
     """legacy-master: steps between two validations in the released code, counted over the whole training. Text: not mentioned.
     Code: 500."""

@@ -76,16 +76,15 @@ class RunKeys(
     encoder: Role
     """The role of the image encoder; the preset assigns the network."""
     resize: Literal["squash", "short_side"]
-    """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the length, the aspect
-    ratio is kept. Text: to 256×256; interpolation not mentioned; VSE∞ to 512×512. Code: short side to 256, aspect ratio kept; VSE∞
-    to 512×512."""
+    """squash: the whole image becomes a square, the aspect ratio is lost; short_side: the short side gets the
+    length, the aspect ratio is kept. Text: to 256×256; interpolation not mentioned. Code: short side to 256,
+    aspect ratio kept."""
     random_crop: Literal["crop", "resized_crop", "scaled_crop"]
     """RC: a random window of fixed size, of random scale and aspect ratio, or of .6 to 1 of both sides. Text: one random 224×224 crop of the resized
     image; VSE∞ not mentioned. Code: `RandomResizedCrop(224)` of the original pixels; VSE∞ both sides times one number from .6 to 1."""
     train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)]
-    """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side. Text: the 256×256
-    image; VSE∞ not mentioned. Code: the original pixels; here a larger cached image replaces them, without the finest detail. VSE∞
-    has crops of .6 to 1 of a side; under its text all are of .8."""
+    """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side.
+    Text: the 256×256 image. Code: the original pixels, replaced here by a larger cached image."""
     exif_orientation: Literal["ignored", "applied"]
     """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
     applied. Text: not mentioned. Code: ignored."""
@@ -93,25 +92,25 @@ class RunKeys(
     """10C: corners of the whole image, or of its central square; equal for squashed images. Text: not mentioned. Code: for
     published features the whole image with its aspect ratio, as in the order embeddings' extractor."""
     flip: bool
-    """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time; VSE∞ too."""
+    """RC: mirror half of the crops. Text: not mentioned. Code: horizontally, half of the time."""
     vocabulary: Literal["own_training", "training_and_validation", "all_splits"]
-    """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included (its README advises
-    against it); training and validation with the precomputed features, and in VSE∞."""
+    """Captions whose words are counted. Text: not mentioned. Code: all splits of raw data, test included; of published features training and validation; VSE∞ training and
+    validation."""
     validation_images: Count | None = None
-    """Number of validation images, from the first; null: as many as its role in `corpora` has. Text: VSE∞ as `corpora`. Code: VSE∞
-    1,000."""
+    """Number of validation images, from the first; null: as many as its role in `corpora` has. Text: as
+    `corpora`. Code: VSE∞ 1,000."""
     vocabulary_threshold: Count
     """How often a word must occur to be in the vocabulary. Text: not mentioned. Code: 4."""
     frozen_mode: Mode
-    """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each epoch; legacy-python3:
-    in every step. Text: frozen. Code: branch `master`: training mode until the first validation of each epoch; branches
-    `python3` and `pytorch4.1`: in every step. In training mode dropout is active and batch normalisation's statistics change. VSE∞: eval."""
+    """Mode of a frozen encoder with RC. legacy-master: training mode until the first validation of each
+    epoch; legacy-python3: in every step. Text: frozen. Code: branch `master`: training mode until the first
+    validation of each epoch; branches `python3` and `pytorch4.1`: in every step. VSE∞ eval."""
     finetuned_mode: Mode
     """Mode of a fine-tuned encoder's dropout and batch normalisation; same values as frozen_mode. Text: not mentioned. Code: as for a
     frozen encoder; VSE∞ eval."""
     image_features: Literal["computed", "precomputed_if_given"]
-    """1C, 10C and regions: features computed from the images, or the published ones if their folder is given. Text: computed from the
-    images; VSE∞ regions of BUTD. Code: the published files of precomputed features; VSE∞ too."""
+    """1C, 10C and regions: features computed from the images, or the published ones if their folder is given.
+    Text: computed from the images; VSE∞ regions of BUTD. Code: the published files."""
     seeds: Seeds | None = None
     """One training per seed; null: the seeds of config.yaml; []: not trained, and its rows say so."""
 
@@ -175,11 +174,11 @@ class CorpusOfRole(_Model):
     dataset: str = ""
     """An entry of datasets.yaml."""
     validation_images: Count | None = None
-    """Number of validation images, from the first; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K. Code: the first 1,000
-    images of COCO (5,000 captions), all 1,014 of Flickr30K."""
+    """Number of validation images, from the first; null: all. Text: 5,000 images of COCO, 1,000 of Flickr30K.
+    Code: the first 1,000 of COCO, all 1,014 of Flickr30K."""
     published_validation_images: Count | None = None
-    """The same, for runs on published features. Text: the same. Code: the first 1,000 images (5,000 captions) of the published
-    files, for Flickr30K too."""
+    """The same, for runs on published features. Text: the same. Code: the first 1,000 of the published
+    files."""
     first_images: dict[SplitName, Count] = {}
     """Split → how many images to keep, from the first, after all checks: to try a preset on a part of its data."""
     leave_out: tuple[str, ...] = ()

@@ -17,8 +17,8 @@ class Options:
     """Options of the order similarity."""
 
     form: Literal["squared", "root"] = "squared"
-    """`squared`: the squared length of the vector by which a caption exceeds its image, as in the paper; `root`: the length
-    itself, as in the released code."""
+    """Of the vector by which a caption exceeds its image the length, or its square. Text: the squared length.
+    Code: the length itself."""
 
 
 def score(images: Any, captions: Any, options: Options) -> Any:
