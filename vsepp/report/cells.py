@@ -9,7 +9,7 @@ from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec
 from vsepp.report.tables import Cell, Group, Row, Table
 from vsepp.report.text import Tex
-from vsepp.report.verdicts import Verdict, of_the_paper
+from vsepp.report.verdicts import FAILED, ONE_SEED, SIGNS, Verdict, of_the_paper
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,13 @@ def page_heads(table: Table) -> list[list[Printed]]:
     ]
 
 
+def page_group(table: Table, group: Group) -> list[Printed]:
+    """The head of a group: its heading, and what our numbers come from; none without both."""
+    measured_on = f"Ours: {group.measured_on}" if group.measured_on else ""
+    spans = (*under(group.heading, classes="stay"), *under(measured_on, classes="stay under"))
+    return [replace(head("", scope="rowgroup", colspan=page_width(table)), spans=spans)] if spans else []
+
+
 def page_rows(table: Table, group: Group) -> Iterator[tuple[dict[str, str], list[Printed]]]:
     """Attributes and cells of each line of a group."""
     spec = table.spec
@@ -95,12 +102,12 @@ def page_rows(table: Table, group: Group) -> Iterator[tuple[dict[str, str], list
 
 
 def _label(spec: entries.Table, row: Row, run: str) -> Printed:
-    """The head of a row: the model, what it was made and measured with, and what is wrong with it."""
+    """The head of a row: the model, where it is from, and what is wrong with it."""
     facts = row.facts
     spans = (
         *under(facts["citation"]),
         *under(facts["trainset_label"] * spec.trainset, classes="under narrow"),
-        *under(row.made, row.left_out),
+        *under(row.left_out),
         *[("tag", "not run")] * (row.status == "not run"),
         *[("tag bad", row.trouble)] * bool(row.trouble),
     )
@@ -292,6 +299,12 @@ def _line(cells: Iterable[str]) -> Tex:
 
 # --- Verdicts ----------------------------------------------------------------------------------------------------
 
+_READING = (
+    "Effects are points; below ours its 95\u00a0% intervals, over the test images and over the seeds. Beside the paper’s number ± is the "
+    "standard deviation that the effect of one seed has, by our seeds: the paper has one. p: permutation test over the images, "
+    "corrected after Holm for all claims and comparisons; intervals over seeds and verdicts on curves are not corrected."
+)
+
 
 @dataclass(frozen=True)
 class Ledger:
@@ -304,6 +317,17 @@ class Ledger:
     """Those whose runs were not made."""
     summary: str
     """What the folded list of these is called."""
+
+    @property
+    def has_one_seed(self) -> bool:
+        """Whether no verdict was given but on runs that failed."""
+        return all(verdict.word in (ONE_SEED, *FAILED) for verdict in self.judged)
+
+    @property
+    def about(self) -> str:
+        """What stands above the verdicts."""
+        silent = " One seed settles nothing, so no verdict is given." * self.has_one_seed
+        return f"{self.caption}{silent} {_READING}"
 
 
 def ledgers(verdicts: Iterable[Verdict]) -> list[Ledger]:
@@ -324,8 +348,8 @@ def _ledger(verdicts: Sequence[Verdict], noun: str, said: str, *headings: str) -
     return Ledger(headings, said, judged, left, summary)
 
 
-def verdict_cells(verdict: Verdict) -> list[Printed]:
-    """Metric, our effect, the paper's, ratio and p; a phone shows each number below its label."""
+def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[Printed]:
+    """Verdict, metric, our effect, the paper's, and p; a phone shows each number below its label."""
     effect, in_points = verdict.effect, verdict.spec.in_points
     value, interval = (text.signed, text.interval) if in_points else (text.epoch, text.levels)
     seeds = text.plural(verdict.measured.seeds, "seed")
@@ -336,10 +360,13 @@ def verdict_cells(verdict: Verdict) -> list[Printed]:
             *(f"{interval(ends)} {of}" for ends, of in bounds if ends),
         ),
         "Paper": (value(verdict.published), text.deviation(verdict.paper_sd)),
-        "Ratio": (text.ratio(verdict.ratio),),
         "p": (text.p_value(effect.p if effect else None),),
     }
+    said = under(verdict.why)
+    if not (verdict.word == ONE_SEED and ledger.has_one_seed):
+        said = (f"verdict {text.slug(verdict.word)}", f"{SIGNS[verdict.word]} {verdict.word}"), *said
     return [
+        Printed(classes="said", spans=said),
         Printed(text.metrics(verdict.metric), "metric"),
         *(
             Printed(words, "n", spans=under(*lines), more={"data-label": label})

@@ -180,11 +180,16 @@ def states_of(rows: Iterable[Expected], known: Iterable[KnownRanks], models: Mod
     return states
 
 
+def count_by_word(states: Iterable[State]) -> dict[str, int]:
+    """How many scores are as expected, and how: word → number, without zeros."""
+    numbers = Counter(state.word for state in states)
+    return {word: numbers[word] for word in (EQUAL, WITHIN, ABOVE, NOT_HELD, OUTSIDE) if numbers[word]}
+
+
 def counted(states: Iterable[State], config: str = "") -> str:
     """`105 scores: 51 within tolerance, 45 above chance, 9 not held`; empty where no model is there."""
-    numbers = Counter(state.word for state in states)
-    order = (EQUAL, WITHIN, ABOVE, NOT_HELD, OUTSIDE)
-    words = [f"{numbers[word]} {word}" for word in order if numbers[word]]
+    numbers = count_by_word(states)
+    words = [f"{number} {word}" for word, number in numbers.items()]
     verify = f"{as_started()}vsepp verify --scores {config}".strip()
-    shown = f": `{verify}` names them" * bool(numbers[OUTSIDE])
-    return f"{text.plural(numbers.total(), 'score')}: {', '.join(words)}{shown}" if words else ""
+    shown = f": `{verify}` names them" if OUTSIDE in numbers else ""
+    return f"{text.plural(sum(numbers.values()), 'score')}: {', '.join(words)}{shown}" if words else ""

@@ -226,6 +226,12 @@ def ids_digest(ids: np.ndarray) -> str:
     return hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
 
 
+def on_scenes(models: Models) -> bool:
+    """Whether models were measured on generated scenes, which show that the code works and answer no claim about photographs."""
+    manifests = (model.evaluated for seeds in models.values() for model in seeds if model.evaluated)
+    return any(made["step"] == "scenes" for manifest in manifests for made in ancestors_of(manifest))
+
+
 # --- Which models count, and which are compared -----------------------------------------------------------------
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import getmembers, isfunction
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
@@ -25,25 +22,24 @@ from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import TEMPLATES, cells, run_page, text
 from vsepp.report.cells import ledgers
-from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
+from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.expected import counted, held
 from vsepp.report.figures.differences import write_gaps
+from vsepp.report.index_page import best_to_search, index_page, provenance, troubles
 from vsepp.report.models import (
     MadeBy,
     Model,
     Models,
-    by_other_code,
     command,
     config_of,
-    in_trouble,
     level,
     sound,
 )
-from vsepp.report.plots import Drawn, write_figure
+from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
 from vsepp.report.tables import Table, build_table, flat_rows
-from vsepp.report.verdicts import OUTCOMES, SIGNS, Verdict, counts, judge, of_the_paper
+from vsepp.report.verdicts import Verdict, counts, judge, of_the_paper
 
 DEFAULT_VARIANT = "paper"
 """The variant whose pages open a preset's reports."""
@@ -88,7 +84,8 @@ def write_report(
     models = read_models(spec.models, config)
     verdicts = judge(spec.claims, spec, models, published)
     tables = [build_table(name, table, spec, published, models) for name, table in spec.tables]
-    scores = counted(held(Path(spec.expected), models), config) if spec.expected else ""
+    scores = held(Path(spec.expected), models) if spec.expected else []
+    scores_counted = counted(scores, config)
     figures = [
         write_figure(name, figure, spec, models, folder / "figures", published)
         for name, figure in spec.figures
@@ -97,7 +94,7 @@ def write_report(
         figures.insert(0, gaps)
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}
     git = git_state()
-    shared: dict[str, Any] = {"context": context, "git": git, "commands": commands, "signs": SIGNS}
+    shared: dict[str, Any] = {"context": context, "git": git, "commands": commands}
     for table in tables:
         # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
         name = f"tables/{table.id}"
@@ -113,8 +110,8 @@ def write_report(
         page = run_page.run_page(seeds, tables, other_code, context, alone=len(models) == 1)
         about = ledgers(verdict for verdict in verdicts if model in verdict.spec.named)
         write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
-    page = _index_page(spec, tables, figures, verdicts, models)
-    page["provenance"] = provenance(context, models, scores, git, other_code)
+    page = index_page(spec, tables, figures, verdicts, models, scores)
+    page["provenance"] = provenance(context, models, scores_counted, git, other_code)
     write_page(
         folder / "index.html",
         "index.html.j2",
@@ -129,123 +126,14 @@ def write_report(
     if not tables and len(models) == 1:  # there is no more to see than this model
         (model,) = models
         first_page = place / "runs" / f"{model}.html"
-        said = of_one_model(models[model], first_page)
+        words = headline_of_one_model(models[model], first_page)
     else:
-        said = headline(tables, verdicts, models, scores, context, first_page)
-    write_text(folder / "headline.txt", said + "\n")
-    return said
+        words = headline(tables, verdicts, models, scores_counted, context, first_page)
+    write_text(folder / "headline.txt", words + "\n")
+    return words
 
 
-# --- The page of a report ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One of the counts that open a page."""
-
-    outcome: str
-    number: int
-    verdicts: str
-    """`2 no difference and 1 opposite`."""
-
-
-def _index_page(
-    spec: ReportSpec,
-    tables: Sequence[Table],
-    figures: Sequence[Drawn],
-    verdicts: Sequence[Verdict],
-    models: Models,
-) -> dict[str, Any]:
-    """What the page shows, by the names that `index.html.j2` has for it."""
-    context = spec.context
-    claims, comparisons = of_the_paper(verdicts)
-    tested = [some for some in (claims, comparisons) if any(verdict.judged for verdict in some)]
-    gaps = [figure for figure in figures if figure.id == ALL_GAPS and tested]
-    others = [figure for figure in figures if figure not in gaps]
-    sections = [(f"section-{table.id}", table.short) for table in tables]
-    sections += [(f"section-{figure.id}", figure.number or figure.title) for figure in others]
-    contents = [("claims", "Claims")] * bool(verdicts) + sections
-    contents += [
-        ("runs", "Runs"),
-        ("provenance", "Provenance"),
-        *[("sources", "Sources")] * bool(spec.sources),
-    ]
-    theirs = " The numbers in the columns “Paper” and the quoted rows are theirs."
-    has_theirs = claims or any(table.published for table in tables)
-    return {
-        "contents": contents,
-        "question": "Did it reproduce?" if claims in tested else "What our comparisons say",
-        "tiles": tiles(tested[0]) if tested else [],
-        "answer": answer(claims, context),
-        "compared": about_comparisons(comparisons),
-        "gaps": gaps,
-        "troubles": _about_troubles(models),
-        "choices": _choices(verdicts),
-        "figures": others,
-        "sources": spec.sources,
-        "footer": f"{context.paper.citation}.{theirs if has_theirs else ''}",
-    }
-
-
-def tiles(verdicts: Sequence[Verdict]) -> list[Tile]:
-    """How many verdicts have each outcome."""
-    by_outcome = {outcome: [v for v in verdicts if v.outcome == outcome] for outcome in OUTCOMES}
-    return [Tile(outcome, len(some), _counted(some)) for outcome, some in by_outcome.items()]
-
-
-def _counted(verdicts: Iterable[Verdict]) -> str:
-    return text.listing(f"{number} {word}" for word, number in counts(verdicts))
-
-
-def _choices(verdicts: Sequence[Verdict]) -> list[tuple[str, str]]:
-    """Value and words of what the list of verdicts can be narrowed to."""
-    words = dict.fromkeys(verdict.word for verdict in verdicts)
-    choices = [("", "all verdicts")]
-    for outcome, of_outcome in OUTCOMES.items():
-        choices.append((text.slug(outcome), outcome))
-        choices += [
-            (text.slug(word), f"– {word}") for word in words if word in of_outcome and word != outcome
-        ]
-    return choices
-
-
-def answer(claims: Sequence[Verdict], context: ContextSpec) -> str:
-    """On which data and encoders the paper's claims were tested, and the limits of that; empty without claims."""
-    if not claims:
-        return ""
-    judged = [verdict for verdict in claims if verdict.judged]
-    if not judged:
-        return f"{text.plural(len(claims), 'claim')}, none tested: the runs behind them were not made."
-    if all(verdict.own for verdict in judged):
-        where = "the paper’s data and encoders"
-    else:
-        roles = dict.fromkeys(role for verdict in judged for role in verdict.roles)
-        where = text.listing(dict.fromkeys(context.here(role) for role in roles))
-        if not context.data_note:  # else the page says it above
-            where += ", not on the paper’s data and encoders"
-    said = f"Tested on {where}: {len(judged)} of {text.plural(len(claims), 'claim')}, each about one metric."
-    return said + " One seed settles nothing." * (max(verdict.measured.seeds for verdict in judged) == 1)
-
-
-def about_comparisons(comparisons: Sequence[Verdict]) -> str:
-    """The verdicts on comparisons of one's own, counted; empty where none was judged."""
-    if not any(verdict.judged for verdict in comparisons):
-        return ""
-    return f"{text.plural(len(comparisons), 'comparison')} of our own: {_counted(comparisons)}."
-
-
-def troubles(models: Models) -> list[str]:
-    """Which models collapsed or rank like chance: `run collapsed (seeds 0 and 2)`."""
-    return [f"{name} {text.troubles(bad)}" for name, seeds in models.items() if (bad := in_trouble(seeds))]
-
-
-def _about_troubles(models: Models) -> str:
-    if not (bad := troubles(models)):
-        return ""
-    return (
-        f"{'; '.join(bad)}. These seeds are left out of all numbers, figures and verdicts; where no "
-        "seed of a run is sound, its numbers stand, marked, and no verdict rests on them."
-    )
+# --- The headline -----------------------------------------------------------------------------------------------
 
 
 def headline(
@@ -264,7 +152,7 @@ def headline(
         Lines without a trailing newline.
     """
     variant = f"variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}"
-    lines = [context.title, f"preset {context.preset}, {variant}"]
+    lines = [context.title, f"preset {context.preset}, {variant}", *(["", scores] if scores else [])]
     for noun, whose, some in zip(
         ("claim", "comparison"), ("", " of our own"), of_the_paper(verdicts), strict=True
     ):
@@ -283,13 +171,13 @@ def headline(
         ]
     if context.data_note:
         lines += ["", context.data_note]
-    lines += ["", *([scores] if scores else []), f"open    {page}"]
-    if run := _to_search(models):
-        lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
+    lines += ["", f"open    {page}"]
+    if best := best_to_search(models):
+        lines.append(f"next    {as_started()}vsepp serve {quote(best.run)}")
     return "\n".join(lines)
 
 
-def of_one_model(seeds: Sequence[Model], page: Path) -> str:
+def headline_of_one_model(seeds: Sequence[Model], page: Path) -> str:
     """What the workflow prints when it has finished a report of one model: its recalls, the page to open, what to do next."""
     counting = sound(seeds)
     protocol = next(iter(counting[0].metrics))
@@ -299,73 +187,9 @@ def of_one_model(seeds: Sequence[Model], page: Path) -> str:
         lines.append(f"  {text.metrics(metric):<26} {of_images.mean():5.1f}  {text.levels(ends)}")
     lines += [f"  {line}" for line in troubles({seeds[0].name: seeds})]
     lines += ["", f"open    {page}"]
-    if run := _to_search({seeds[0].name: seeds}):
-        lines.append(f"next    {as_started()}vsepp serve {quote(run)}")
+    if best := best_to_search({seeds[0].name: seeds}):
+        lines.append(f"next    {as_started()}vsepp serve {quote(best.run)}")
     return "\n".join(lines)
-
-
-def _to_search(models: Models) -> str:
-    """Folder of the sound model with the highest rsum, among trained models with pictures of their test images, or nothing."""
-    there = [
-        one
-        for seeds in models.values()
-        for one in seeds
-        if one.history_csv and one.run and one.pictures and not one.trouble
-    ]
-    best = max(there, key=lambda one: next(iter(one.metrics.values())).get("rsum", 0.0), default=None)
-    return best.run if best else ""
-
-
-def provenance(
-    context: ContextSpec,
-    models: Models,
-    scores: str,
-    git: Mapping[str, Any],
-    other_code: Mapping[str, MadeBy],
-) -> list[tuple[str, str]]:
-    """What the page says about where its numbers come from: term → description.
-
-    Parameters
-    ----------
-    context
-        Data and encoders, variant and seeds of the report.
-    models
-        Models of each run.
-    scores
-        How many scores are as expected, in words.
-    git
-        `commit` of the code that writes the page, and whether it is `dirty`.
-    other_code
-        Folder of a training or an evaluation that other code than the present one made → who made it.
-    """
-    roles = [role for role in context.paper_titles if role in context.titles]
-    same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
-    swaps = context.swaps(roles)
-    every = [one for seeds in models.values() for one in seeds]
-    trained = [one for one in every if one.history_csv]
-    others = [maker for one in every for maker in by_other_code(one, other_code)]
-    folds = any(protocol in FOLDS for one in every for protocol in one.metrics)
-    facts = [
-        ("Preset", context.preset),
-        ("Variant", context.variant),
-        ("Fidelity", context.fidelity),
-        ("Data and encoders", "; ".join(swaps + ([text.listing(same)] if same else []))),
-        ("Seeds" if len(context.seeds) != 1 else "Seed", text.listing(sorted(context.seeds))),
-        ("Fold of 1K and 5×1K", text.plural(context.fold_size, "image") if folds else ""),
-        ("Trained by", _by_commit(one.trained_by for one in trained)),
-        ("Evaluated by", _by_commit(one.evaluated_by for one in trained)),
-        ("Made by other code", _by_commit(others) if others else ""),
-        ("Scores", scores),
-        ("Page written by", text.commit(git["commit"], git["dirty"])),
-    ]
-    return [(term, words) for term, words in facts if words]  # no data to name where no paper has these roles
-
-
-def _by_commit(makers: Iterable[MadeBy]) -> str:
-    """How many models each commit made; every seed of a run is a model."""
-    counted = sorted(Counter(makers).items())
-    parts = [f"{text.plural(number, 'model')} at {text.commit(*maker)}" for maker, number in counted]
-    return "; ".join(parts) or "nothing was run"
 
 
 # --- Files for other programs ------------------------------------------------------------------------------------
@@ -415,15 +239,15 @@ def _write_exports(models: Models, folder: Path) -> None:
     }
     write_text(folder / "metrics.json", json.dumps(exported, indent=1) + "\n")
     for name, seeds in models.items():
-        for one in seeds:
-            if one.history_csv:
-                write_text(folder / "curves" / f"{name}-seed-{one.seed}.csv", one.history_csv)
+        for model in seeds:
+            if model.history_csv:
+                write_text(folder / "curves" / f"{name}-seed-{model.seed}.csv", model.history_csv)
 
 
 def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
-    found = {name: level(models, protocol, name) for name in _EXPORTED}
-    values = {name: mean(of.by_seed) for name, of in found.items() if of}  # exact, unlike `Level.mean`
-    rsum = found["rsum"]
+    levels = {name: level(models, protocol, name) for name in _EXPORTED}
+    values = {name: mean(of.by_seed) for name, of in levels.items() if of}  # exact, unlike `Level.mean`
+    rsum = levels["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 
 

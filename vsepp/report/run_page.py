@@ -189,7 +189,7 @@ def _curves(models: Sequence[Model]) -> Plot:
     losses, recalls = figure.subplots(1, 2)
     for model in models:
         loss = model.history("loss")
-        losses.plot(list(loss), list(loss.values()), color="C2")
+        losses.plot(list(loss), list(loss.values()), color="C2", linestyle="-", marker="none")
         for look, (direction, title) in zip(looks(), text.DIRECTIONS.items(), strict=False):
             line = model.history(f"{direction}_r1")
             label = title if model is models[0] else None

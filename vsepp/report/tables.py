@@ -62,8 +62,8 @@ class Row:
     """The run that feeds it, run or not; empty where none does."""
     facts: dict[str, str]
     """Columns of published.csv: `kind` (`trained`, `quoted`, or `own` where no paper has the row), `system`, `encoder` ...,
-    with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them, and `at`,
-    the cell at which the row's note stands."""
+    with `label`, the system with its encoder and fine-tuning, and `trainset_label`, both as the paper prints them; `at`, the cell at
+    which the row's note stands; and `encoder_here`, what plays the encoder in this report."""
     cells: dict[str, dict[str, Cell]]
     """Source → metric → number. Sources: `ours`; `paper`; `released`, the authors' own checkpoint evaluated here."""
     mark: str
@@ -72,8 +72,6 @@ class Row:
     """Models that our numbers are means over; none where the row was not run, or is quoted."""
     released: Sequence[Model]
     """The authors' own checkpoint, where it was evaluated."""
-    made: str
-    """Encoder and test images of our numbers, and the training commits of kept records."""
     trouble: str
     """Why our numbers say nothing of the method, where no seed is sound: `collapsed`, `ranks like chance`; else empty."""
     left_out: str
@@ -117,17 +115,21 @@ class Group:
 
     @property
     def measured_on(self) -> str:
-        """Which test images our numbers come from, with rows that differ from most; empty where nothing was run."""
+        """What our numbers come from: the encoder, where all rows have one, and the test images, with rows that differ from most; empty
+        where nothing was run."""
         rows: dict[str, list[str]] = {}
+        encoders = dict[str, None]()
         for row in self.rows:
             if row.ours:
                 images = _test_images(row.ours[0], row.facts["protocol"])
                 rows.setdefault(images, []).append(row.facts["label"] if row.own else row.id)
+                encoders[row.facts["encoder_here"]] = None
         usual = max(rows, key=lambda images: len(rows[images]), default="")
         others = [
             f"{text.named('row', names)}: {images}" for images, names in rows.items() if images != usual
         ]
-        return "; ".join([usual, *others])
+        encoder = next(iter(encoders)) if len(encoders) == 1 else ""
+        return "; ".join([", ".join(filter(None, (encoder, usual))), *others])
 
 
 @dataclass(frozen=True)
@@ -271,18 +273,15 @@ def _row(
     # A note that starts with a metric's name and a colon (`i2t_r10: ...`) stands at that cell, any other at the row.
     at, _, note_text = facts["note"].partition(":")
     note = {"at": at, "note": note_text.strip()} if at in spec.cells else {"at": ""}
-    facts = {"label": label, "trainset_label": facts["trainset"] or "?", **facts, **note}
+    derived = {"label": label, "trainset_label": facts["trainset"] or "?"}
+    facts = {**derived, **facts, **note, "encoder_here": context.here(facts["encoder"])}
     letter = text.letter(len(notes)) if facts["note"] else ""
     if letter:
         notes.append((letter, facts["note"]))
     every, released = models.get(feed.run or "", []), models.get(feed.released or "", [])
-    protocol, made = facts["protocol"], ""
+    protocol = facts["protocol"]
     require_one_test([*every, *released], protocol)
     ours = sound(every)
-    if ours:
-        made = f"{context.here(facts['encoder'])}, {_test_images(ours[0], protocol)}"
-        if any(model.study for model in ours):  # kept records may come from any commit
-            made += f", trained at {_commits(ours)}"
     cells = {
         "ours": {name: _measured(ours, protocol, name) for name in spec.cells},
         "paper": {name: _printed(facts, name, letter) for name in spec.cells},
@@ -296,7 +295,6 @@ def _row(
         mark="" if facts["at"] else letter,
         ours=ours,
         released=released,
-        made=made,
         trouble=text.listing(in_trouble(every)) if trouble_of(every) else "",
         left_out=left_out(every),
     )
@@ -394,7 +392,7 @@ def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
                 "protocol": facts["protocol"],
                 "run": row.run,
                 "ours_dataset": context.here(facts["dataset"]) if row.ours else "",
-                "ours_encoder": context.here(facts["encoder"]) if row.ours else "",
+                "ours_encoder": facts["encoder_here"] if row.ours else "",
                 "ours_fold_size": test.get("fold_size"),
                 "ours_n_images": test.get("n_images"),
                 "n_seeds": len(row.ours),

@@ -162,9 +162,9 @@ def test_the_group_says_which_test_images_were_used_and_what_was_re_ranked(model
     models.add("b")
     models.add("c", protocol="1K", n_images=100, reranked=32)
     (group,) = build(fed("1.6", "a", "1K"), fed("2.2", "b", "5x1K"), fed("1.7", "b", "5x1K")).groups
-    assert group.measured_on == "mean of 5 folds of 100 test images; row 1.6: first 100 test images"
+    assert group.measured_on == "vgg_mini, mean of 5 folds of 100 test images; row 1.6: first 100 test images"
     (group,) = build(fed("1.6", "c", "1K")).groups
-    assert group.measured_on == "first 100 test images (re-ranked, 32 of 100)"
+    assert group.measured_on == "vgg_mini, first 100 test images (re-ranked, 32 of 100)"
 
 
 def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, published):
