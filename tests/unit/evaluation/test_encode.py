@@ -60,13 +60,6 @@ def test_rows_of_a_split_keep_the_order_of_the_file(tables):
     assert rows.caption_to_image.tolist() == [1, 0, 1, 2, 0, 1]
 
 
-def test_the_first_images_bring_all_of_their_captions_and_no_others(tables):
-    rows = split_rows(*tables, "test", limit=1)
-    assert rows.images.tolist() == [1]
-    assert rows.captions.tolist() == [2, 6]
-    assert rows.caption_to_image.tolist() == [0, 0]
-
-
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
 def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
     tables, model, batch_size, monkeypatch

@@ -1,6 +1,5 @@
 """Intervals and tests against known cases, and against data that were made up so that the truth is known."""
 
-from dataclasses import replace
 from math import comb, erfc
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from reported import ranks_of
 from test_sets import embedded, under
 
-from vsepp.base.errors import VseppError
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import (
     Effect,
@@ -54,20 +52,6 @@ def test_in_folds_each_caption_counts_within_its_own():
     np.testing.assert_allclose(per_image(whole, "t2i_r1"), of_all)
 
 
-def test_a_perfect_model_has_no_interval_however_many_captions_an_image_has():
-    owner = np.repeat(np.arange(40), np.random.default_rng(0).integers(1, 9, 40))
-    values = per_image(ranks_of(np.zeros(40), np.zeros(len(owner)), owner=owner), "t2i_r1")
-    np.testing.assert_allclose(values, 100)
-    assert image_interval(values).high == pytest.approx(100)
-
-
-def test_intervals_of_several_metrics_are_each_metrics_own():
-    values = np.random.default_rng(0).normal(40, 20, (3, 200))
-    for found, one in zip(intervals.image_intervals(values), values, strict=True):
-        alone = image_interval(one)
-        assert (found.low, found.high) == pytest.approx((alone.low, alone.high), abs=1e-9)
-
-
 def test_intervals_of_a_recall_hold_it_where_images_have_unequal_numbers_of_captions():
     rng, values = np.random.default_rng(0), []
     for _ in range(200):
@@ -81,13 +65,7 @@ def test_intervals_of_a_recall_hold_it_where_images_have_unequal_numbers_of_capt
     )  # 19 where the numbers of captions are drawn with the images
 
 
-def test_with_many_tests_a_small_p_can_still_be_told():
-    first = np.random.default_rng(0).normal(0, 1, 400)
-    few, many = (effect([first], [first + 30], tests).p for tests in (1, 400))
-    assert 400 * few > 0.05 > 400 * many
-
-
-@pytest.mark.parametrize("protocol", ["1K", "5x1K", "5K"])
+@pytest.mark.parametrize("protocol", ["5x1K", "5K"])
 @pytest.mark.parametrize("metric", (*RECALLS, "rsum"))
 def test_the_mean_over_the_images_is_the_metric(protocol, metric):
     rng = np.random.default_rng(3)
@@ -99,11 +77,6 @@ def test_the_mean_over_the_images_is_the_metric(protocol, metric):
     direction, _, name = metric.partition("_")
     side = found.metrics.rsum if metric == "rsum" else getattr(getattr(found.metrics, direction), name)
     assert np.mean(values) == pytest.approx(side, abs=1e-9)
-
-
-def test_what_has_no_value_per_image_is_refused():
-    with pytest.raises(VseppError, match=r"expected one of i2t_r1, .*, rsum, got 'i2t_medr'"):
-        per_image(RANKS, "i2t_medr")
 
 
 def test_mcnemar_is_the_binomials_tail():
@@ -129,11 +102,6 @@ def test_students_t_over_the_seeds():
     half = 2.776445 * np.sqrt(2.5 / 5)
     assert (found.low, found.high) == pytest.approx((3 - half, 3 + half), abs=1e-5)
     assert seed_interval([1]) is None
-
-
-def test_values_that_differ_by_rounding_have_no_spread():
-    equal = (0.1, 0.1, 0.1 + 1e-15)
-    assert (Effect(0.1, equal).sd, Level(equal).sd, seed_interval(equal)) == (0, 0, None)
 
 
 def test_the_sides_of_an_interval():
@@ -211,14 +179,6 @@ def test_a_difference_counts_where_seeds_and_images_say_so_else_it_is_said_why(o
     assert (found.sign, found.why) == (sign, why)
 
 
-@pytest.mark.parametrize(
-    ("p", "sign", "why"), [(0.0498, 1, ""), (0.0502, 0, "p .0502 after Holm"), (0.32, 0, "p .320 after Holm")]
-)
-def test_a_p_is_told_with_digits_that_say_on_which_side_it_lies(p, sign, why):
-    found = replace(effect([BASE, BASE], [BETTER, NEARLY]), p=p)
-    assert (found.sign, found.why) == (sign, why)
-
-
 def test_all_that_is_told_together_is_corrected_together():
     several = [effect([BASE, BASE], [BETTER, NEARLY]), effect([BASE], [BASE])]
     curve = Effect(1.0, (1.0, 1.0))
@@ -236,14 +196,6 @@ def test_a_level_has_mean_deviation_and_both_intervals():
     assert found.interval == max(found.images, found.seeds, key=lambda one: one.high - one.low)
     alone = Level(by_seed[:1])
     assert (alone.sd, alone.images, alone.seeds, alone.interval) == (None, None, None, None)
-
-
-def test_other_seeds_or_images_are_refused():
-    with pytest.raises(VseppError, match=r"got \(seeds, images\) \(1, 3\) and \(1, 4\)"):
-        effect([np.zeros(3)], [np.zeros(4)])
-    for values in ([], [np.zeros(1)]):
-        with pytest.raises(VseppError, match="of at least two images"):
-            effect(values, values)
 
 
 def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):

@@ -36,24 +36,15 @@ def noisy(rows, part):
 FIVE = IMAGES[OWN]
 REPEATED = {
     "equal": (FIVE, "images[::5]"),
-    "half": (FIVE.astype(np.float16), "images[::5]"),
-    "rounded": (noisy(FIVE, 1e-7), "images[::5]"),
     "rounded as bfloat16": (noisy(FIVE, 1e-4), "images[::5]"),
     "noise of half precision": (noisy(FIVE, 4e-3), "images[::5]"),
     "tiled with noise": (noisy(np.tile(IMAGES, (5, 1)), 4e-3), "images[:60]"),
-    "not all of the last with noise": (noisy(FIVE[:-2], 2e-3), "each image once"),
-    "as often as captions with noise": (
-        noisy(np.repeat(IMAGES, 3 + OWN[:N] % 3, 0), 2e-3),
-        "each image once",
-    ),
+    "as often as captions": (noisy(np.repeat(IMAGES, 3 + OWN[:N] % 3, 0), 2e-3), "each image once"),
     "two in three twice": (np.concatenate([IMAGES, IMAGES[:40]]), "each image once"),
-    "twice": (np.repeat(IMAGES, 2, 0), "images[::2]"),
-    "tiled": (np.tile(IMAGES, (5, 1)), "images[:60]"),
     "more often than most data have captions": (np.repeat(IMAGES[:12], 24, 0), "images[::24]"),
     "with an offset": (5 + 0.01 * FIVE, "images[::5]"),
     "not all of the last": (FIVE[:-2], "each image once"),
     "in any order": (FIVE[DRAWN.permutation(5 * N)], "each image once"),
-    "as often as captions": (np.repeat(IMAGES, DRAWN.integers(3, 6, N), 0), "each image once"),
 }
 
 
@@ -103,22 +94,19 @@ def test_a_manifest_of_other_files_makes_nobodys_embeddings_a_runs(tmp_path):
 
 def test_distances_in_the_place_of_scores_are_refused():
     distances = ((IMAGES[:, None] - CAPTIONS) ** 2).sum(2)
-    with pytest.raises(VseppError, match=r"^scores: .*negative"):
-        TestSet(ScoreMatrix(distances), OWN)
     weak = IMAGES @ (IMAGES[OWN] + 2 * DRAWN.standard_normal((5 * N, 16))).T
-    with pytest.raises(VseppError, match=r"^scores: .*negative"):
-        TestSet(ScoreMatrix(-weak), OWN)
-    near, far = lists(-distances), lists(-distances)
-    near.lists = {key: (items, -scores) for key, (items, scores) in near.lists.items()}
-    with pytest.raises(VseppError, match=r"^i2t_scores: .*60 of 60.*negative"):
-        TestSet(near, OWN)
-    assert TestSet(far, OWN) and TestSet(ScoreMatrix(-distances), OWN) and TestSet(ScoreMatrix(weak), OWN)
+    for wrong in (distances, -weak):
+        with pytest.raises(VseppError, match=r"^scores: .*negative"):
+            TestSet(ScoreMatrix(wrong), OWN)
+    for right in (-distances, weak):
+        assert TestSet(ScoreMatrix(right), OWN)
 
 
 @pytest.mark.parametrize("direction", ["i2t", "t2i"])
-def test_distances_of_one_direction_in_no_order_are_refused(direction):
+def test_distances_in_lists_of_any_order_are_refused(direction):
     turned = lists(SCORES, shuffled=True)
-    turned.lists[direction] = (turned.lists[direction][0], -turned.lists[direction][1])
+    items, scores = turned.lists[direction]
+    turned.lists[direction] = (items, -scores)
     with pytest.raises(VseppError, match=rf"^{direction}_scores: .*negative"):
         TestSet(turned, OWN)
 
@@ -127,50 +115,12 @@ def test_distances_of_one_direction_in_no_order_are_refused(direction):
     "scores",
     [
         lists(SCORES, 1),
-        lists(SCORES, 2, shuffled=True),
         lists(SCORES, 10, shuffled=True),
         lists(np.zeros_like(SCORES)),
         ScoreMatrix(DRAWN.standard_normal(SCORES.shape)),
-        ScoreMatrix(np.zeros_like(SCORES)),
         ScoreMatrix(np.where(DRAWN.random(SCORES.shape) < 0.5, -np.inf, SCORES)),
     ],
-    ids=[
-        "lists of one",
-        "two in any order",
-        "ten in any order",
-        "tied lists",
-        "chance",
-        "ties",
-        "half left out",
-    ],
+    ids=["lists of one", "any order", "tied lists", "chance", "half left out"],
 )
 def test_what_is_odd_and_no_distance_is_ranked(scores):
     assert TestSet(scores, OWN).scores is scores
-
-
-@pytest.mark.parametrize(
-    ("images", "given", "cure"),
-    [
-        (np.repeat(IMAGES, 2, 0), np.repeat(np.arange(2 * N), 5), lambda images, own: (images[::2], own // 2)),
-        (np.tile(IMAGES, (2, 1)), np.arange(4 * N) // 2, lambda images, own: (images[:N], own % N)),
-        (np.repeat(IMAGES, 2, 0), np.arange(2 * N), lambda images, own: (images[::2], np.repeat(np.arange(N), 2))),
-        (np.tile(IMAGES, (2, 1)), np.arange(2 * N), lambda images, own: (images[:N], np.tile(np.arange(N), 2))),
-    ],
-)  # fmt: skip
-def test_the_cure_is_right_for_any_number_of_captions(images, given, cure):
-    captions = images[given]
-    with pytest.raises(VseppError, match="image_embeddings") as caught:
-        TestSet(EmbeddingScores(images, captions, DOT), given)
-    said = str(caught.value)
-    once, own = cure(images, given)
-    names = {
-        "images": images,
-        "caption_to_image": given,
-        "repeat": np.repeat,
-        "tile": np.tile,
-        "arange": np.arange,
-    }
-    told = said.rpartition("give ")[2].split(" and caption_to_image = ")
-    np.testing.assert_array_equal(eval(told[0], names), once)
-    np.testing.assert_array_equal(eval(told[1], names), own)
-    assert TestSet(EmbeddingScores(once, captions, DOT), own).scores.shape == (N, len(given))

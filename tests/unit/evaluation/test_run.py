@@ -135,13 +135,6 @@ def test_a_run_is_judged_by_cocos_ids(made, tmp_path):
         evaluate_run(spec, {**folders, **raw, "corpus": made.corpus / "corpus"}, tmp_path / "other")
 
 
-def test_a_split_may_be_named(made):
-    found = {split: embedded(RUN, split, frozen(made)) for split in ("train", "val", "test")}
-    assert {split: len(part.scores.images) for split, part in found.items()} == {
-        split: tiny.SPLITS[split] for split in found
-    }
-
-
 def test_ids_are_made_with_the_runs_words_where_none_are_given(made):
     given, made_here = (embedded(RUN, "test", frozen(made, **changes)) for changes in ({}, {"tokens": None}))
     assert np.array_equal(given.scores.captions, made_here.scores.captions)

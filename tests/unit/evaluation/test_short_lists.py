@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from naive_ranks import best
 from test_sets import under
 
 from vsepp.apps.cli import main
@@ -22,11 +23,6 @@ IMAGES = DRAWN.standard_normal((N, 16))
 SCORES = IMAGES @ (IMAGES[OWN] + 1.5 * DRAWN.standard_normal((5 * N, 16))).T
 
 
-def best(scores, k):
-    items = np.argsort(-scores, axis=1)[:, :k]
-    return items, np.take_along_axis(scores, items, axis=1)
-
-
 def listed(k, other=None):
     return TestSet(BestLists(best(SCORES, k), best(SCORES.T, other or k)), OWN)
 
@@ -34,8 +30,7 @@ def listed(k, other=None):
 @pytest.mark.parametrize(
     ("depths", "known"),
     [
-        ((1, 1), {"i2t": ["r1", "medr"], "t2i": ["r1", "medr"]}),
-        ((3, 3), {"i2t": ["r1", "medr"], "t2i": ["r1", "medr"]}),
+        ((1, 3), {"i2t": ["r1", "medr"], "t2i": ["r1", "medr"]}),
         ((10, 4), {"i2t": ["r1", "r5", "r10", "medr"], "t2i": ["r1", "medr"]}),
         ((10, 12), {"i2t": ["r1", "r5", "r10", "medr"], "t2i": ["r1", "r5", "r10", "medr"]}),
         ((5 * N, N), {"i2t": ["r1", "r5", "r10", "medr", "meanr"], "t2i": ["r1", "r5", "r10", "medr", "meanr"]}),
@@ -61,9 +56,9 @@ def test_the_shortest_list_says_how_deep_a_ranking_is(tmp_path):
     tested = listed(10)
     items, scores = tested.scores.lists["t2i"]
     items[7, 2:] = -1
-    found = under(TestSet(BestLists(tested.scores.lists["i2t"], (items, scores)), OWN))
-    assert found.to_dict()["depth"] == {"i2t": 10, "t2i": 2}
-    save([found], tmp_path)
+    evaluation = under(TestSet(BestLists(tested.scores.lists["i2t"], (items, scores)), OWN))
+    assert evaluation.to_dict()["depth"] == {"i2t": 10, "t2i": 2}
+    save([evaluation], tmp_path)
     metrics = json.loads((tmp_path / "metrics.json").read_text())["5K"]
     assert "r10" in metrics["i2t"] and "r5" not in metrics["t2i"] and "rsum" not in metrics
     assert "r10" in metrics["per_fold"][0]["i2t"] and "r10" not in metrics["per_fold"][0]["t2i"]
@@ -74,15 +69,6 @@ def test_the_shortest_list_says_how_deep_a_ranking_is(tmp_path):
         BestLists(tested.scores.lists["i2t"], (items, scores))
 
 
-def test_a_median_beyond_the_lists_is_left_out():
-    """Of an even number of queries both ranks in the middle must be known."""
-    right, wrong = np.array([[0, 1], [1, 0], [2, 0], [3, 0]]), np.array([[0, 1], [1, 0], [0, 1], [0, 1]])
-    falling = np.tile([2.0, 1.0], (4, 1))
-    for items, known in ((right, True), (wrong, False)):
-        lists = BestLists((items, falling), (right, falling))
-        assert ("medr" in under(TestSet(lists, np.arange(4))).to_dict()["i2t"]) == known
-
-
 def test_models_are_compared_in_what_both_lists_tell(tmp_path, capsys):
     for k in (10, 3):
         (a, x), (b, y) = best(SCORES, k), best(SCORES.T, k)
@@ -90,15 +76,13 @@ def test_models_are_compared_in_what_both_lists_tell(tmp_path, capsys):
         np.savez(tmp_path / f"{k}.npz", **arrays)
         assert main(["evaluate", str(tmp_path / f"{k}.npz"), "--output", str(tmp_path / f"out{k}")]) == 0
     capsys.readouterr()
-    for names in (("out10", "out3"), ("10.npz", "3.npz"), ("10.npz", "out3"), ("3.npz", "3.npz")):
+    for names in (("out10", "out3"), ("10.npz", "out3"), ("3.npz", "3.npz")):
         models = dict(zip("AB", (tmp_path / name for name in names), strict=True))
         assert list(compare(models).levels) == ["i2t_r1", "t2i_r1"]
     pair = {"A": tmp_path / "out10", "B": tmp_path / "out3"}
     assert any("B has lists of the 3 best" in warning for warning in compare(pair).warnings)
-    with pytest.raises(VseppError, match=r"out3, 5K: .* i2t_r5"):
+    with pytest.raises(VseppError, match=r"out3.* i2t_r5"):
         compare(pair, metrics=["i2t_r5"])
-    whole = compare({"A": tmp_path / "out10", "B": tmp_path / "10.npz"})
-    assert len(whole.levels) == 7 and not any("too short" in warning for warning in whole.warnings)
 
 
 def test_queries_that_ties_decide_are_counted_and_said(tmp_path):

@@ -1,6 +1,8 @@
-"""What a user gives to be scored: matrices and lists rank as a naive loop says, and what is wrong with them is said."""
+"""What a user gives to be scored: embeddings, matrices and lists rank as a naive loop says, and what is wrong with them is named."""
 
+import io
 import json
+import pickle
 import sys
 import types
 
@@ -8,163 +10,240 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from naive_ranks import assert_ranks, best, naive_ranks
 from pages import DOCS, blocks, one
 from raw_layouts import jpeg
-from test_sets import under
+from test_sets import embedded, under
 from torchvision.transforms.functional import pil_to_tensor
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
+from vsepp.base.spec import Component
 from vsepp.data.tables import write_tables
+from vsepp.evaluation.run import mean_of_scores
 from vsepp.evaluation.test_set import TestSet
+from vsepp.evaluation.truth import own_captions
 
 IMAGES, CAPTIONS = 12, 30
 OWNER = np.random.default_rng(4).permutation(np.r_[np.arange(IMAGES), np.arange(IMAGES), :6])
 SCORES = np.random.default_rng(5).integers(0, 40, (IMAGES, CAPTIONS)) / 8.0  # many are tied
-
-
-def rank(row, right):
-    """Half of the tied wrong ones above the best right one."""
-    best = max(row[item] for item in right)
-    wrong = [score for item, score in enumerate(row) if item not in right]
-    return sum(score > best for score in wrong) + sum(score == best for score in wrong) / 2
-
-
-def naive(scores, owner):
-    i2t = [rank(row, set(np.flatnonzero(owner == image))) for image, row in enumerate(scores)]
-    return i2t, [rank(column, {image}) for column, image in zip(scores.T, owner, strict=True)]
-
-
-def assert_ranks(tested, scores):
-    found = under(tested).ranks
-    assert (found["i2t"].best.tolist(), found["t2i"].best.tolist()) == naive(scores, OWNER)
-
-
-def best(scores, k):
-    items = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return items, np.take_along_axis(scores, items, axis=1)
-
-
-def truncated(scores, k, other):
-    """Scores as lists of k captions and of `other` images know them, for either direction."""
-    of_images, of_captions = (np.full(each.shape, -np.inf) for each in (scores, scores.T))
-    for table, (items, values) in ((of_images, best(scores, k)), (of_captions, best(scores.T, other))):
-        np.put_along_axis(table, items, values, axis=1)
-    return of_images, of_captions.T
+ROOT = Component("order", {"form": "root"})
 
 
 def save(path, **arrays):
-    np.savez(path, **{"caption_to_image": OWNER, **arrays})
+    arrays = {"caption_to_image": OWNER, **arrays}
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
 
 
-def list_arrays(k=5, other=4):
-    (captions, i2t), (images, t2i) = best(SCORES, k), best(SCORES.T, other)
-    return {"i2t_items": captions, "i2t_scores": i2t, "t2i_items": images, "t2i_scores": t2i}
+def vectors(**changes):
+    """Arrays of embeddings."""
+    rng = np.random.default_rng(0)
+    images, captions = (rng.standard_normal((n, 4)).astype(np.float32) for n in (IMAGES, CAPTIONS))
+    return {"image_embeddings": images, "caption_embeddings": captions, "similarity": "order", **changes}
+
+
+def list_arrays(**changes):
+    """Arrays of lists of the 5 best captions and of the 4 best images."""
+    (captions, i2t), (images, t2i) = best(SCORES, 5), best(SCORES.T, 4)
+    return {"i2t_items": captions, "i2t_scores": i2t, "t2i_items": images, "t2i_scores": t2i, **changes}
+
+
+def made(similarity):
+    arrays = vectors()
+    return embedded(arrays["image_embeddings"], arrays["caption_embeddings"], OWNER, similarity)
+
+
+# Embeddings.
+
+
+def test_what_is_saved_is_loaded_and_equal_embeddings_give_equal_bytes(tmp_path):
+    tested, path = made(ROOT), tmp_path / "new" / "embeddings.npz"
+    tested.save(path)
+    loaded = TestSet.read(path)
+    for name, array in tested.scores.arrays.items():
+        np.testing.assert_array_equal(loaded.scores.arrays[name], array)
+    np.testing.assert_array_equal(loaded.caption_to_image, tested.caption_to_image)
+    assert (loaded.scores.similarity, loaded.similarity) == (ROOT, "order")
+    assert [file.name for file in path.parent.iterdir()] == ["embeddings.npz"]
+    made(ROOT).save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
+
+
+def test_similarity_is_dot_unless_said_and_its_options_the_defaults(tmp_path):
+    path = tmp_path / "a.npz"
+    for name, similarity in ((None, Component("dot")), ("order", Component("order"))):
+        assert TestSet.read(save(path, **vectors(similarity=name))).scores.similarity == similarity
+    made(Component("order", {"form": "squared"})).save(path)
+    with np.load(path) as saved:
+        assert saved["similarity"] == "order" and "similarity_options" not in saved
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_float_types_become_float32(tmp_path, dtype):
+    images = vectors()["image_embeddings"].astype(dtype)
+    loaded = TestSet.read(save(tmp_path / "a.npz", **vectors(image_embeddings=images)))
+    assert loaded.scores.images.dtype == np.float32
+    np.testing.assert_array_equal(loaded.scores.images, images.astype(np.float32))
+
+
+# Matrices and lists.
 
 
 def test_a_matrix_ranks_as_it_says(tmp_path):
-    found = TestSet.read(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
-    assert_ranks(found, SCORES)
-    assert (found.similarity, found.image_ids[2], found.caption_ids) == ("matrix of scores", 11, None)
-    assert "30 captions in all, matrix of scores\n" in str(under(found))
+    tested = TestSet.read(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
+    assert_ranks(under(tested).ranks, SCORES, own_captions(OWNER))
+    assert (tested.similarity, tested.image_ids[2], tested.caption_ids) == ("matrix of scores", 11, None)
 
 
 def test_folds_of_a_matrix_are_its_parts(tmp_path):
-    found = under(TestSet.read(save(tmp_path / "a.npz", scores=SCORES)), "5x1K", 2)
+    evaluation = under(TestSet.read(save(tmp_path / "a.npz", scores=SCORES)), "5x1K", 2)
     for start in range(0, 10, 2):
         rows = np.flatnonzero((start <= OWNER) & (start + 2 > OWNER))
-        i2t, t2i = naive(SCORES[start : start + 2, rows], OWNER[rows] - start)
-        assert found.ranks["i2t"].best[start : start + 2].tolist() == i2t
-        assert found.ranks["t2i"].best[np.isin(found.truth.tasks["t2i"].queries, rows)].tolist() == t2i
+        part, truth = SCORES[start : start + 2, rows], own_captions(OWNER[rows] - start)
+        asked = np.isin(evaluation.truth.tasks["t2i"].queries, rows)
+        assert (
+            evaluation.ranks["t2i"].best[asked].tolist() == naive_ranks(part.T, truth.tasks["t2i"]).tolist()
+        )
 
 
-def test_what_lists_leave_out_is_tied_below(tmp_path):
-    found = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
-    of_images, of_captions = truncated(SCORES, 5, 4)
-    ranks = under(found).ranks
-    assert ranks["i2t"].best.tolist() == naive(of_images, OWNER)[0]
-    assert ranks["t2i"].best.tolist() == naive(of_captions, OWNER)[1]
-    assert found.similarity == "lists of the 5 and 4 best"
-
-
-def test_a_shorter_list_ends_in_minus_one(tmp_path):
+def test_what_lists_leave_out_is_tied_below_and_a_shorter_list_ends_in_minus_one(tmp_path):
     arrays = list_arrays()
     arrays["i2t_items"][3, 2:], arrays["i2t_scores"][3, 2:] = -1, np.nan
-    found = TestSet.read(save(tmp_path / "a.npz", **arrays))
-    of_images, _ = truncated(SCORES, 5, 4)
-    of_images[3] = -np.inf
-    of_images[3, arrays["i2t_items"][3, :2]] = arrays["i2t_scores"][3, :2]
-    assert under(found).ranks["i2t"].best.tolist() == naive(of_images, OWNER)[0]
-    assert found.similarity.endswith(", some shorter")
+    tested = TestSet.read(save(tmp_path / "a.npz", **arrays))
+    ranks = under(tested).ranks
+    for task, shape in (("i2t", SCORES.shape), ("t2i", SCORES.T.shape)):
+        below = np.full(shape, -np.inf)
+        for query, (items, scores) in enumerate(
+            zip(arrays[f"{task}_items"], arrays[f"{task}_scores"], strict=True)
+        ):
+            below[query, items[items >= 0]] = scores[items >= 0]
+        assert ranks[task].ranks.tolist() == naive_ranks(below, own_captions(OWNER).tasks[task]).tolist()
+    assert tested.similarity == "lists of the 5 and 4 best, some shorter"
 
 
 def test_folds_of_lists_are_refused_unless_a_fold_is_all(tmp_path):
-    found = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
-    with pytest.raises(VseppError, match=r"lists of the 5 and 4 best: expected protocol 5K.*too low"):
-        under(found, "1K", 6)
-    assert under(found, "1K", IMAGES).metrics.to_dict() == under(found).metrics.to_dict()
+    tested = TestSet.read(save(tmp_path / "a.npz", **list_arrays()))
+    with pytest.raises(VseppError, match="expected protocol 5K"):
+        under(tested, "1K", 6)
+    assert under(tested, "1K", IMAGES).metrics.to_dict() == under(tested).metrics.to_dict()
 
 
-def wrong_lists(**changes):
-    return {"scores": None, **list_arrays(), **changes}
+# Ensembles.
+
+
+def random_set(seed, dim, similarity="dot"):
+    rng = np.random.default_rng(seed)
+    images, captions = rng.standard_normal((6, dim)), rng.standard_normal((12, dim))
+    return embedded(images, captions, np.repeat(np.arange(6), 2), Component(similarity))
+
+
+def test_scores_of_an_ensemble_are_the_mean_of_both_models():
+    first, second = random_set(0, 5), random_set(1, 3)
+    both = mean_of_scores(first, second)
+    products = [tested.scores.images @ tested.scores.captions.T for tested in (first, second, both)]
+    np.testing.assert_allclose(products[2], (products[0] + products[1]) / 2, atol=1e-6)
+    turned = TestSet(first.scores, first.caption_to_image[::-1])
+    for other in (random_set(1, 5, "order"), turned):
+        with pytest.raises(VseppError):
+            mean_of_scores(first, other)
+
+
+# What is refused.
+
+
+def with_row(value):
+    captions = vectors()["caption_embeddings"]
+    captions[1, 2] = value
+    return captions
 
 
 SPOILED = {
-    "integers": ({"scores": SCORES.astype(int)}, "scores: "),
-    "NaN": ({"scores": np.where(np.eye(IMAGES, CAPTIONS, 2), np.nan, SCORES)}, "scores: .* row 0"),
-    "another number of captions": ({"scores": SCORES[:, :29]}, "29"),
-    "with embeddings": ({"scores": SCORES, "image_embeddings": SCORES}, "image_embeddings"),
-    "half of the lists": (wrong_lists(t2i_items=None), "i2t_items"),
-    "twice": (wrong_lists(i2t_items=np.zeros((IMAGES, 5), int)), "i2t: .* query 0"),
-    "outside": (wrong_lists(t2i_items=np.full((CAPTIONS, 4), 12)), "t2i: .* 12 "),
-    "infinite": (wrong_lists(i2t_scores=np.full((IMAGES, 5), np.inf)), "i2t: .* query 0"),
-    "no rows": (wrong_lists(t2i_items=np.array(3), t2i_scores=np.array(1.0)), r"t2i: .*\(\) and \(\)"),
-    "dates": (wrong_lists(t2i_scores=np.zeros((CAPTIONS, 4), "M8[D]")), "t2i_scores: .*datetime64"),
-    "counted from 1": (wrong_lists(i2t_items=best(SCORES, CAPTIONS)[0] + 1, i2t_scores=SCORES), "subtract 1"),
-    "ragged": (wrong_lists(i2t_scores=np.ones((IMAGES, 4))), r"i2t: .*\(12, 5\) and \(12, 4\)"),
+    "no owners": ({"caption_to_image": None, **vectors()}, "caption_to_image"),
+    "owners beyond": ({"caption_to_image": OWNER + 1, **vectors()}, "caption_to_image: row .*subtract 1"),
+    "an image without": ({"caption_to_image": np.maximum(OWNER, 1), **vectors()}, "image row 0"),
+    "owners of parts": ({"caption_to_image": OWNER + 0.5, **vectors()}, "caption_to_image.*float64"),
+    "integers": (vectors(image_embeddings=np.ones((IMAGES, 4), int)), r"image_embeddings.*astype\("),
+    "other dimensions": (vectors(image_embeddings=np.ones((IMAGES, 5), "f4")), "5 .*caption_embeddings 4"),
+    "NaN": (vectors(caption_embeddings=with_row(np.nan)), "caption_embeddings: row 1"),
+    "beyond float32": (vectors(caption_embeddings=with_row(1e20)), "caption_embeddings: row 1"),
+    "a similarity": (vectors(similarity="cosine"), "'cosine'"),
+    "its options": (vectors(similarity_options='{"form": "cube"}'), "form.*'cube'"),
+    "options' form": (vectors(similarity_options='["root"]'), "similarity_options"),
+    "objects": (vectors(image_embeddings=np.ones((IMAGES, 4), object)), "image_embeddings"),
+    "scores of integers": ({"scores": SCORES.astype(int)}, "scores: "),
+    "scores of fewer captions": ({"scores": SCORES[:, :29]}, "29"),
+    "scores and embeddings": ({"scores": SCORES, "image_embeddings": SCORES}, "image_embeddings"),
+    "half of the lists": (list_arrays(t2i_items=None), "i2t_items"),
+    "an item twice": (list_arrays(i2t_items=np.zeros((IMAGES, 5), int)), "i2t: .* query 0"),
+    "items outside": (list_arrays(t2i_items=np.full((CAPTIONS, 4), 12)), "t2i: .* 12 "),
+    "ragged lists": (list_arrays(i2t_scores=np.ones((IMAGES, 4))), r"i2t: .*\(12, 5\) and \(12, 4\)"),
 }
 
 
 @pytest.mark.parametrize("case", SPOILED)
-def test_arrays_that_do_not_fit_are_refused(case, tmp_path):
-    arrays, said = SPOILED[case]
-    arrays = {
-        name: value for name, value in {"caption_to_image": OWNER, **arrays}.items() if value is not None
-    }
-    np.savez(tmp_path / "a.npz", **arrays)
-    with pytest.raises(VseppError, match=f"^{tmp_path / 'a.npz'}: (.|\n)*{said}"):
-        TestSet.read(tmp_path / "a.npz")
+def test_arrays_that_do_not_fit_are_refused_with_file_and_key(case, tmp_path):
+    arrays, named = SPOILED[case]
+    path = save(tmp_path / "a.npz", **arrays)
+    with pytest.raises(VseppError, match=f"^{path}: (.|\n)*{named}"):
+        TestSet.read(path)
+
+
+def bytes_of(write, *arguments, **options):
+    stream = io.BytesIO()
+    write(stream, *arguments, **options)
+    return stream.getvalue()
+
+
+OTHER_FILES = {
+    "is text": b"def embed(): ...\n",
+    "is a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
+    "is empty": b"",
+    "is an array of NumPy": bytes_of(np.save, SCORES),
+    "is a pickle": pickle.dumps(vectors(), 4),
+    "is a file of torch.save": bytes_of(lambda stream: torch.save({"a": torch.ones(3)}, stream)),
+    "ends early": bytes_of(np.savez, **vectors())[:400],
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_FILES)
+def test_what_is_no_npz_is_named_by_its_first_bytes(tmp_path, kind):
+    path = tmp_path / "a.npz"
+    path.write_bytes(OTHER_FILES[kind])
+    with pytest.raises(VseppError, match=rf"a\.npz: .*{kind}"):
+        TestSet.read(path)
+
+
+def test_a_damaged_array_is_named(tmp_path):
+    path = save(tmp_path / "a.npz", **vectors())
+    content = bytearray(path.read_bytes())
+    content[content.index(vectors()["caption_embeddings"].tobytes()[:16])] ^= 0xFF
+    path.write_bytes(bytes(content))
+    with pytest.raises(VseppError, match=r"caption_embeddings\.npy"):
+        TestSet.read(path)
+
+
+# The command.
 
 
 def test_the_command_scores_a_matrix(tmp_path, capsys):
     """Its scores are distinct; the output says that they rank like chance, and the folder has the metrics that are printed."""
     scores = np.random.default_rng(8).permutation(SCORES.size).reshape(SCORES.shape).astype(float)
-    assert (
-        main(["evaluate", str(save(tmp_path / "a.npz", scores=scores)), "--output", str(tmp_path / "out")])
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert "30 captions in all, matrix of scores\n" in said
-    assert said.endswith("\n5K: ranks like chance\n")
-    metrics = json.loads((tmp_path / "out/metrics.json").read_text())["5K"]
-    assert metrics["i2t"]["meanr"] == np.mean(naive(scores, OWNER)[0]) + 1
-    assert set(json.loads((tmp_path / "out/manifest.json").read_text())["inputs"]) == {"embeddings"}
+    path, folder = save(tmp_path / "a.npz", scores=scores), tmp_path / "out"
+    assert main(["evaluate", str(path), "--output", str(folder)]) == 0
+    assert "ranks like chance" in capsys.readouterr().out
+    metrics = json.loads((folder / "metrics.json").read_text())["5K"]
+    ranks = naive_ranks(scores.T, own_captions(OWNER).tasks["t2i"])
+    assert metrics["t2i"]["meanr"] == np.mean(ranks) + 1
+    assert json.loads((folder / "manifest.json").read_text())["inputs"].keys() == {"embeddings"}
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ["a.npz", "--split", "val", "--encoder", "x"],
-            "evaluate: --split, --encoder: only for a trained run",
-        ),
-        (["nowhere.npz"], "nowhere.npz: no such file"),
-    ],
+    ("options", "named"), [(["a.npz", "--split", "val"], "--split"), (["nowhere.npz"], "nowhere.npz")]
 )
-def test_options_that_do_not_go_with_what_is_scored(options, said, capsys):
+def test_options_that_do_not_go_with_what_is_scored(options, named, capsys):
     assert main(["evaluate", *options]) == 1
-    assert said in capsys.readouterr().err
+    assert named in capsys.readouterr().err
 
 
 class NoModel:

@@ -13,7 +13,7 @@ from tests.support.flickr8k import SHARED
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.metrics import METRICS, per_image, ranks_like_chance
+from vsepp.evaluation.metrics import METRICS, per_image
 from vsepp.evaluation.ranks import kept_ranks, rank
 from vsepp.evaluation.ratings import correlation
 from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix
@@ -81,7 +81,7 @@ def naive(tested, truth, task):
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(seed):
     truth, rng = small_truth(), np.random.default_rng(seed)
     tested = small_set(np.random.default_rng(seed))
@@ -102,28 +102,6 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
         assert list(by_scores.ranks) == ["i2t", "t2i"]
         for task, ranks in by_scores.ranks.items():
             np.testing.assert_array_equal(ranks.ranks, found.ranks[task].ranks)
-
-
-def test_short_lists_are_judged_like_a_matrix_whose_other_scores_are_below():
-    truth, tested = small_truth(), small_set(np.random.default_rng(8))
-    scores = (tested.scores.images @ tested.scores.captions.T).astype(float)
-    best = [np.argsort(-table, axis=1, kind="stable")[:, :2] for table in (scores, scores.T)]
-    tables = []
-    for items, table in zip(best, (scores, scores.T), strict=True):
-        items[0, 1] = -1  # one list is shorter
-        below = np.full(table.shape, -100.0)
-        for query, listed in enumerate(items):
-            below[query, listed[listed >= 0]] = table[query, listed[listed >= 0]]
-        tables.append(below)
-    values = [
-        np.take_along_axis(table, items.clip(0), axis=1)
-        for items, table in zip(best, (scores, scores.T), strict=True)
-    ]
-    lists = BestLists((best[0], values[0]), (best[1], values[1]))
-    found = judge(replace(tested, scores=lists), truth)
-    for task, matrix in (("i2t", tables[0]), ("t2i", tables[1].T)):
-        by_matrix = judge(replace(tested, scores=ScoreMatrix(matrix)), truth)
-        np.testing.assert_array_equal(found.ranks[task].ranks, by_matrix.ranks[task].ranks)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -170,47 +148,41 @@ def test_a_similarity_that_is_no_inner_product_has_no_tasks_among_captions_or_im
     assert per_image(found.ranks, "t2t_r1") is None
 
 
-def test_random_embeddings_rank_like_chance_under_a_truth_and_better_ones_do_not():
-    rng = np.random.default_rng(0)
-    images, owner = np.arange(200), np.repeat(np.arange(200), 5)
-    gallery = Gallery.of(owner, np.arange(1000))
-    near = (owner + 1) % 200  # two images are correct for each caption
-    t2i = np.r_[np.arange(1000), np.arange(1000)], np.r_[owner, near]
-    truth = gallery.truth("two", i2t=t2i[::-1], t2i=t2i)
-    pictures, noise = rng.standard_normal((200, 16)), rng.standard_normal((1000, 16))
-    for captions, chance in ((noise, True), (pictures[owner] + noise, False)):
-        tested = embedded(pictures, captions, owner, image_ids=images, caption_ids=np.arange(1000))
-        found = judge(tested, truth)
-        ranks = kept_ranks(found.arrays, "two")
-        assert ranks_like_chance(ranks, 200, 1000) == chance
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"image_ids": None}, "image_ids"),
+        ({"caption_ids": np.array([7, 5, 6, 1, 2, 8])}, "caption 9 "),
+        ({"image_ids": np.array([30, 10, 21])}, "image 20 "),
+        ({"caption_to_image": np.array([0, 0, 1, 2, 2, 1])}, "caption 1 .*image 20 .*image 10 "),
+        ({"caption_ids": np.array([7, 5, 6, 1, 2, 7])}, "caption_ids: 7 "),
+    ],
+)
+def test_ids_and_images_of_captions_that_are_not_the_gallerys_are_refused(changes, named):
+    with pytest.raises(VseppError, match=named):
+        judge(replace(small_set(np.random.default_rng(0)), **changes), small_truth())
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("image", "caption", "named"),
     [
-        ({"image_ids": None}, "expected image_ids, ids in COCO, one a row; the file has none"),
+        ((40, 3), (3, 9), "image 40 "),  # no image of the gallery
+        (("030", 3), (3, 9), "30 stands at row 0"),  # twice, in two forms
         (
-            {"caption_ids": np.array([7, 5, 6, 1, 2, 8])},
-            r"caption 9 is not in the file \(1 captions are not\)",
-        ),
-        ({"image_ids": np.array([30, 10, 21])}, r"image 20 is not in the file \(1 images are not\)"),
-        (
-            {"caption_to_image": np.array([0, 0, 1, 2, 2, 1])},
-            r"caption 1 is of image 20 by caption_to_image, and of image 10 by the truth \(2 captions differ\)",
-        ),
+            (30, 0),
+            (88, 88),
+            "caption 88 of image 30",
+        ),  # beyond the captions that the gallery has of the image
     ],
 )
-def test_ids_and_images_of_captions_that_are_not_the_gallerys_are_refused(change, said):
-    with pytest.raises(VseppError, match=said):
-        judge(replace(small_set(np.random.default_rng(0)), **change), small_truth())
-
-
-def test_more_images_than_the_gallery_has_are_refused():
+def test_images_and_captions_that_the_gallery_does_not_have_are_refused(image, caption, named):
+    image_id, owner = image
+    images = IMAGES if owner == 0 else np.append(IMAGES.astype(str), str(image_id))
     tested = embedded(
-        np.ones((4, 2)), np.ones((7, 2)), np.array([0, 0, 1, 1, 2, 2, 3]),
-        image_ids=np.array([30, 10, 20, 40]), caption_ids=np.array([7, 5, 6, 1, 2, 9, 3]),
+        np.eye(len(images), 4), np.eye(7, 4) + 1, np.r_[OWNER, owner],
+        image_ids=images, caption_ids=np.r_[CAPTIONS, caption[0]],
     )  # fmt: skip
-    with pytest.raises(VseppError, match=r"image 40 is not in the gallery of small \(1 images are not\)"):
+    with pytest.raises(VseppError, match=named):
         judge(tested, small_truth())
 
 
@@ -234,57 +206,23 @@ def test_ids_of_coco_are_taken_in_the_forms_that_people_keep_them_in(form):
 
 
 @pytest.mark.parametrize(
-    ("ids", "said"),
+    ("ids", "named"),
     [
-        ([30, 10.5, 20], r"row 1 is 10\.5.*whole number"),
-        ([30, 10, np.nan], "row 2 is nan.*whole number"),
-        ([2.0**60, 10, 20], r"row 0 is 1\.15.*below 2\^53"),
-        (np.array([2**63, 10, 20], np.uint64), "row 0 is 9223372036854775808.*below 2"),
-        (["30", "", "20"], "row 1 is ''"),
+        ([30, 10.5, 20], r"row 1 is 10\.5"),
+        ([30, 10, np.nan], "row 2 is nan"),
+        ([2.0**60, 10, 20], "row 0 is 1"),
         (["30", " ", "20"], "row 1 is ' '"),
-        (["a\x1b[2J", "10", "20"], r"row 0 is 'a\\x1b\[2J'"),
-        (["30", "10\n", "20"], "row 1 is '10"),
-        ([b"30", b"10", b"20"], r"got \|S2"),
-        (np.array([30, 10, 20], object), "got object"),
-        ([True, False, True], "got bool"),
+        (["a\x1b[2J", "10", "20"], r"row 0 is 'a\\x1b"),
+        (np.array([30, 10, 20], object), "object"),
         ([[30, 10, 20]], r"int64 \(1, 3\)"),
     ],
-)  # fmt: skip
-def test_what_is_no_id_is_named_with_its_row(ids, said):
-    with pytest.raises(VseppError, match=f"^image_ids: .*{said}"):
+)
+def test_what_is_no_id_is_named_with_its_row(ids, named):
+    with pytest.raises(VseppError, match=f"^image_ids: .*{named}"):
         replace(small_set(np.random.default_rng(0)), image_ids=np.array(ids))
 
 
-def test_captions_beyond_the_five_of_an_image_are_named_with_the_rule():
-    tested = embedded(
-        np.eye(3), np.eye(3)[[0, 0, 1, 1, 2, 2, 0]], np.r_[OWNER, 0],
-        image_ids=IMAGES, caption_ids=np.r_[CAPTIONS, 88],
-    )  # fmt: skip
-    with pytest.raises(VseppError, match=r"7 captions.*has 6.*lowest.*caption 88 of image 30"):
-        judge(tested, small_truth())
-
-
-def test_an_id_that_is_there_twice_in_two_forms_is_refused():
-    tested = embedded(
-        np.eye(4, 3), np.ones((7, 3)), np.r_[OWNER, 3],
-        image_ids=np.array(["30", "10", "20", "030"]), caption_ids=np.r_[CAPTIONS, 3],
-    )  # fmt: skip
-    with pytest.raises(VseppError, match="ids: 30 stands at row 0 and again"):
-        judge(tested, small_truth())
-
-
-def test_an_id_that_is_there_twice_is_refused():
-    with pytest.raises(VseppError, match=r"caption_ids: 7 stands at row 0 and again \(1 ids are there more"):
-        replace(small_set(np.random.default_rng(0)), caption_ids=np.array([7, 5, 6, 1, 2, 7]))
-
-
-def test_a_query_that_the_gallery_does_not_have_is_refused():
-    gallery = Gallery.of(IMAGES[OWNER], CAPTIONS)
-    with pytest.raises(VseppError, match=r"t2i: 8 is not among the 6 captions of the gallery \(1 are not\)"):
-        gallery.truth("x", i2t=(np.array([30]), np.array([7])), t2i=(np.array([8]), np.array([30])))
-
-
-# --- Correlations ------------------------------------------------------------------------------------------------
+# Correlations.
 
 
 def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
@@ -304,11 +242,6 @@ def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
     assert found.low < exact < found.high
 
 
-def test_a_collapsed_model_correlates_with_nothing():
-    found = correlation(Ratings("i2t", np.arange(9), np.arange(9), np.arange(9.0)), np.ones(9), np.arange(9))
-    assert (found.value, found.sd, found.low, found.high) == (0, 0, 0, 0)
-
-
 def test_a_query_with_many_rated_items_counts_once_in_an_estimate(monkeypatch):
     """Nine of ten ratings are of one image, and go against the scores; each estimate has it at most once."""
     queries = np.r_[np.arange(100), np.full(900, 100)]
@@ -319,7 +252,7 @@ def test_a_query_with_many_rated_items_counts_once_in_an_estimate(monkeypatch):
     assert stats.spearmanr(rated, scores).statistic < -0.5
 
 
-# --- The files of COCO's test set ----------------------------------------------------------------------------------
+# The files of COCO's test set.
 
 CXC = {role: SHARED / "cxc" / f"{file}.gz" for role, file in cxc.FILES.items()}
 needs_cxc = pytest.mark.skipif(not CXC["sts"].is_file(), reason="CxC's files are not here")
@@ -386,14 +319,16 @@ def test_metrics_equal_eccv_captions_own_to_the_twelfth_digit(eccv_truth):
 
     tested = of_gallery(eccv_truth)
     scores = tested.scores.images.astype(float) @ tested.scores.captions.astype(float).T
-    i2t = {
-        int(image): tested.caption_ids[np.argsort(-row)[:50]].tolist()
-        for image, row in zip(tested.image_ids, scores, strict=True)
-    }
-    t2i = {
-        int(caption): tested.image_ids[np.argsort(-row)[:50]].tolist()
-        for caption, row in zip(tested.caption_ids, scores.T, strict=True)
-    }
+    i2t, t2i = (
+        {
+            int(asked[query]): listed[np.argsort(-table[query])[:50]].tolist()
+            for query in eccv_truth.tasks[task].queries
+        }
+        for task, table, asked, listed in (
+            ("i2t", scores, tested.image_ids, tested.caption_ids),
+            ("t2i", scores.T, tested.caption_ids, tested.image_ids),
+        )
+    )
     wanted = ("eccv_map_at_r", "eccv_rprecision", "eccv_r1")
     theirs = Metrics().compute_all_metrics(i2t, t2i, target_metrics=wanted, Ks=(1,), verbose=False)
     found = judge(tested, eccv_truth)
@@ -403,9 +338,6 @@ def test_metrics_equal_eccv_captions_own_to_the_twelfth_digit(eccv_truth):
                 task,
                 name,
             )
-
-
-# --- Bad files -----------------------------------------------------------------------------------------------------
 
 
 def cxc_files(folder, **rows):
@@ -447,42 +379,17 @@ def test_ratings_at_the_threshold_are_positive_and_captions_of_one_image_ask_for
     "row",
     [
         ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "9", "c2c_isim"),
-        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "nan", "c2c_isim"),
         ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "٣.٥", "c2c_isim"),
-        ("COCO_val2014:sentid:1", "COCO_val2014:sentid:3", "0_4", "c2c_isim"),
-        ("COCO_val2014:sentid:١", "COCO_val2014:sentid:3", "4", "c2c_isim"),
         ("COCO_val2014:sentid:1", "sentid:3", "4", "c2c_isim"),
-        ("COCO_val2014:sentid:x", "COCO_val2014:sentid:3", "4", "c2c_isim"),
         ("COCO_val2014:sentid:1", "4", "c2c_isim"),
     ],
 )
 def test_a_row_that_is_no_rating_is_named(tmp_path, row):
-    with pytest.raises(VseppError, match=r"sts_test\.csv: row 2: got '.*expected the columns of a file"):
+    with pytest.raises(VseppError, match=r"sts_test\.csv: row 2"):
         cxc.read(cxc_files(tmp_path, sts=[row]))
 
 
-def test_an_empty_file_and_one_that_is_no_text_are_refused(tmp_path):
-    files = cxc_files(tmp_path, sis=[])
-    with pytest.raises(VseppError, match=r"sis_test\.csv: has no rows"):
-        cxc.read(files)
-    files["sis"].write_bytes(b"\x1f\x8bno gzip")
-    with pytest.raises(VseppError, match=r"sis_test\.csv: "):
-        cxc.read(files)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[1]",
-        '{"a": [1]}',
-        '{"1": 2}',
-        '{"1": ["2"]}',
-        '{"٣": [1]}',
-        '{"1": [true]}',
-        "{",
-        '{"1": [2], "1": [3]}',
-    ],
-)
+@pytest.mark.parametrize("text", ["[1]", '{"1": ["2"]}', '{"٣": [1]}', "{", '{"1": [2], "1": [3]}'])
 def test_positives_that_are_no_lists_of_ids_are_refused(tmp_path, text):
     files = {role: tmp_path / file for role, file in eccv.FILES.items()}
     for path in files.values():

@@ -1,0 +1,27 @@
+"""Ranks by their definition, in loops."""
+
+import numpy as np
+
+
+def naive_ranks(table, positives):
+    """Of each positive of each query the wrong items above, and half of the wrong ones tied; `table[query][item]`."""
+    ranks = []
+    for place, query in enumerate(positives.queries):
+        right = set(positives.items[positives.starts[place] : positives.starts[place + 1]].tolist())
+        wrong = [score for item, score in enumerate(table[query]) if item not in right]
+        for item in sorted(right):
+            own = table[query][item]
+            ranks.append(sum(score > own for score in wrong) + sum(score == own for score in wrong) / 2)
+    return np.array(ranks)
+
+
+def assert_ranks(ranks, scores, truth):
+    """Both directions have the ranks of `scores[image, caption]`."""
+    for task, table in (("i2t", scores), ("t2i", np.asarray(scores).T)):
+        np.testing.assert_array_equal(ranks[task].ranks, naive_ranks(table, truth.tasks[task]))
+
+
+def best(scores, k):
+    """Items and scores of the k best of each row."""
+    items = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return items, np.take_along_axis(scores, items, axis=1)
