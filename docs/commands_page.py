@@ -16,16 +16,16 @@ In a clone, `uv run vsepp COMMAND`; where the package is installed, `vsepp COMMA
 The whole reproduction is one command of Snakemake, which calls the [steps](#steps-of-the-workflow): [Run it](running.md).
 """
 MORE = {
-    "try": "[Your own pictures](own-pictures.md)",
-    "query": "[Ask a model](asking.md)",
-    "serve": "[Ask a model](asking.md#as-a-page)",
-    "export": "[Use it as a library](library.md#export-a-model)",
-    "compare": "[Compare two models](comparing.md)",
-    "evaluate": "[Score any model](referee.md#score-anyones-model)",
-    "show": "[Change a run](changing.md)",
+    "try": "[Train on your own pictures](using.md#train-on-your-own-pictures)",
+    "query": "[Use a model](using.md)",
+    "serve": "[Use a model](using.md#ask-on-a-page)",
+    "export": "[Use a model](using.md#export-a-model)",
+    "compare": "[Compare models](comparing.md)",
+    "evaluate": "[Score any model](comparing.md#score-any-model)",
+    "show": "[Extend](extending.md#change-values)",
     "verify": "[Versions of results](versions.md#what-is-verified)",
     "make": "[Architecture](architecture.md)",
-    "record": "[Records](records.md)",
+    "record": "[Records](running.md#records)",
 }
 """Command → the page that explains it."""
 

@@ -22,4 +22,4 @@ def one(texts, start):
 
 def squared_hinges():
     """The loss that the page about objectives adds."""
-    return one(blocks((DOCS / "add-an-objective.md").read_text(encoding="utf-8")), '"""Squared hinges')
+    return one(blocks((DOCS / "extending.md").read_text(encoding="utf-8")), '"""Squared hinges')

@@ -53,7 +53,7 @@ def test_the_rows_that_the_page_finds_are_those_of_all_scores(tmp_path, monkeypa
         np.save(tmp_path / f"vectors/{number}.npy", part)
     monkeypatch.chdir(tmp_path)
     found = {}
-    exec(one(blocks((DOCS / "asking.md").read_text(encoding="utf-8")), "from pathlib import Path"), found)
+    exec(one(blocks((DOCS / "using.md").read_text(encoding="utf-8")), "from pathlib import Path"), found)
     order = np.argsort(-(rows @ asked[0]))
     assert found["best"][0, :3].tolist() == [5, 60, 899]
     assert found["best"][0, 3:].tolist() == order[3:10].tolist()

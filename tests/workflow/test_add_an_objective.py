@@ -9,7 +9,7 @@ import pytest
 from dag import ROOT, TINY, copy_of_the_project
 from pages import DOCS, blocks, one, squared_hinges
 
-PAGE = blocks((DOCS / "add-an-objective.md").read_text(encoding="utf-8"))
+PAGE = blocks((DOCS / "extending.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.whole

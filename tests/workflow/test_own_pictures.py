@@ -1,4 +1,4 @@
-"""A model of one's own pictures in one command, as docs/own-pictures.md says: on drawn squares, and on real photographs."""
+"""A model of one's own pictures in one command, as docs/using.md says: on drawn squares, and on real photographs."""
 
 import csv
 import os

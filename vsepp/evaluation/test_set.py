@@ -18,7 +18,7 @@ from vsepp.evaluation.truth import checked_ids
 _KINDS: tuple[type[Scores], ...] = (EmbeddingScores, ScoreMatrix, BestLists)
 _IDS = ("image_ids", "caption_ids")
 _EXPECTED = (
-    "an .npz of embeddings, scores or lists, as docs/referee.md says: "
+    "an .npz of embeddings, scores or lists, as docs/comparing.md says: "
     "numpy.savez(FILE, image_embeddings=…, caption_embeddings=…, caption_to_image=…)"
 )
 

@@ -276,11 +276,12 @@ def test_what_the_page_writes_with_open_clip_is_evaluated(tmp_path, monkeypatch,
     stub.get_tokenizer = lambda name: lambda texts: torch.zeros(len(texts), 77)
     monkeypatch.setitem(sys.modules, "open_clip", stub)
     monkeypatch.chdir(tmp_path)
-    code = one(blocks((DOCS / "referee.md").read_text(encoding="utf-8")), "from pathlib import Path")
+    page = (DOCS / "comparing.md").read_text(encoding="utf-8")
+    code = one(blocks(page), "from pathlib import Path\n\nimport numpy")
     for shown, here in (("results/paper/corpora", "."), ("/data/coco/val2014", "pictures")):
         assert shown in code
         code = code.replace(shown, here)
-    exec(compile(code, "referee.md", "exec"), {})
+    exec(compile(code, "comparing.md", "exec"), {})
     found = TestSet.read(tmp_path / "mine.npz")
     assert found.image_ids.tolist() == [50, 52, 53]
     assert found.caption_ids.tolist() == [700, 701, 703, 704, 705]

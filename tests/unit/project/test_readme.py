@@ -2,12 +2,14 @@
 
 import csv
 import re
+import shlex
 import textwrap
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from processes import python
+from query_picture import ANSWERS, PHOTOGRAPHS, PICTURE, SENTENCE, answers
 
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,8 +26,6 @@ def claims():
 
 def test_the_readme_has_the_study():
     assert len(LINES) == 4
-    shown = re.findall(r'<img src="(docs/[^"]+)"', README)
-    assert len(shown) == 2 and all((ROOT / path).is_file() for path in shown)
 
 
 @pytest.mark.parametrize("claim", LINES)
@@ -55,7 +55,27 @@ def test_the_status_counts_the_verdicts_on_the_papers_claims(claims):
         assert f"{count} {verdict}" in line
 
 
-def test_the_lines_of_python_print_what_the_readme_says():
+def test_the_lines_of_python_print_what_the_readme_says(monkeypatch):
     pytest.importorskip("efficientnet_lite_pytorch")
-    code, said = re.search(r"## Use\n\n((?:    .*\n|\n)+)prints[^\n]*\n\n((?:    .*\n)+)", README).groups()
-    assert python(textwrap.dedent(code)) == textwrap.dedent(said)
+    monkeypatch.chdir(ROOT)
+    code, printed = re.search(r"## Use\n\n((?:    .*\n|\n)+)prints `(.+)`", README).groups()
+    assert python(textwrap.dedent(code)).strip() == printed
+
+
+def test_the_picture_is_the_answer_to_the_first_command():
+    pytest.importorskip("efficientnet_lite_pytorch")
+    command, alternative, picture = re.search(
+        r"^    (uv run vsepp query .+)\n\n!\[(.+)\]\((.+)\)$", README, re.MULTILINE
+    ).groups()
+    folder = str(PHOTOGRAPHS.relative_to(ROOT))
+    asked = ["flickr8k", "--text", SENTENCE, "--pictures", folder, "-k", str(ANSWERS)]
+    assert shlex.split(command)[4:] == asked and ROOT / picture == PICTURE
+    found = answers()
+    assert [hit.file_name for hit in found] == [
+        "photographer.jpg",
+        "grace_hopper.jpg",
+        "astronaut.jpg",
+        "raccoon.jpg",
+    ]
+    scores = [float(score) for score in re.findall(r"\d\.\d{3}", alternative)]
+    assert [hit.score for hit in found] == pytest.approx(scores, abs=0.002)
