@@ -13,7 +13,7 @@ HEAD = """\
 # Commands
 
 In a clone, `uv run vsepp COMMAND`; where the package is installed, `vsepp COMMAND`. This page is what `vsepp COMMAND -h` prints.
-The whole reproduction is one command of Snakemake, which calls the [steps](#steps-of-the-workflow): [Run it](running.md).
+The whole reproduction is one command of Snakemake, which calls the [steps](#steps-which-the-workflow-calls): [Run it](running.md).
 """
 MORE = {
     "try": "[Train on your own pictures](using.md#train-on-your-own-pictures)",
@@ -42,6 +42,6 @@ def commands_document() -> str:
 
 def _command(name: str, parser: argparse.ArgumentParser) -> str:
     """A command as a section: what it does, where to read on, and its help."""
-    said, parser.description = parser.description, None
+    description, parser.description = parser.description, None
     more = f" More: {MORE[name]}." if name in MORE else ""
-    return f"### `{name}`\n\n{said}{more}\n\n```text\n{parser.format_help()}```\n"
+    return f"### `{name}`\n\n{description}{more}\n\n```text\n{parser.format_help()}```\n"

@@ -35,7 +35,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     project.run("reproduce_tables")
     assert rows(project) == before
     index = project.folder / REPORT / "index.html"
-    assert "trained at" in index.read_text()
+    assert "<dt>Trained by</dt><dd>4 models at" in index.read_text()
     page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
     kept = {path.name: path.read_bytes() for path in study.iterdir()}
     project.said(*shlex.split(re.search(r"<pre[^>]*>(snakemake .*)</pre>", page)[1]))

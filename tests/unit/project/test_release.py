@@ -30,6 +30,20 @@ def test_a_version_that_is_repeated_is_the_packages(file, line):
     assert re.findall(line, text(file), re.MULTILINE) == [vsepp.__version__]
 
 
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("Dockerfile", r"^FROM python:(.+)-slim$"),
+        (".github/workflows/ci.yml", r'python-version: "(.+)"'),
+        ("CONTRIBUTING.md", r"--python-version (\S+)"),
+        ("pyproject.toml", r'^python_version = "(.+)"'),
+    ],
+)
+def test_a_python_that_is_repeated_is_the_oldest_of_the_package(file, line):
+    (oldest,) = re.findall(r'^requires-python = ">=([\d.]+),', text("pyproject.toml"), re.MULTILINE)
+    assert set(re.findall(line, text(file), re.MULTILINE)) == {oldest}
+
+
 def test_files_of_others_that_are_listed_are_there():
     named = re.findall(r"`([\w*./-]+/[\w*.-]*)`", text("LICENSES.md"))
     assert len(named) > 4
@@ -49,7 +63,9 @@ def test_papers_with_published_numbers_are_listed():
 
 def test_githubs_runners_call_the_projects_own_checks():
     (job,) = yaml.safe_load(text(".github/workflows/ci.yml"))["jobs"].values()
-    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["pip install uv", ".ci/run"]
+    actions = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.search("@[0-9a-f]{40}$", action) for action in actions)
     assert (ROOT / ".ci/run").stat().st_mode & 0o111
 
 

@@ -1,6 +1,8 @@
-"""Reproduce VSE++ step by step.
+"""The command line: what a person uses, and below it the steps that the workflow calls.
 
-The rules of the workflow call `vsepp fetch` and `make`; each works by hand too.
+Read `common` (options that commands share), then a module a group: `ask` (query, serve, export), `own` (try), `evaluate`,
+`compare_models`, `show` (runs, show, and how a plan is chosen), `results` (verify, record), `make` (fetch, make). A command parses its
+options and calls a room that does the work; messages name options here alone. Torch is imported only where a model computes.
 """
 
 from __future__ import annotations
@@ -22,27 +24,26 @@ from vsepp.base.progress import configure_logging
 
 GROUPS = {
     "use a model": ("try", "query", "serve", "export", "evaluate", "compare"),
-    "look at runs and results": ("runs", "show", "verify"),
-    "steps of the workflow": ("fetch", "make", "record"),
+    "look at runs and results": ("runs", "show", "verify", "record"),
+    "steps, which the workflow calls": ("fetch", "make"),
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
-_DOES = """\
-Reproduce VSE++ step by step.
-
-The rules of the workflow call `vsepp fetch` and `make`; each works by hand too."""
+_DOES = "Find photographs for a sentence, and captions for a photograph; train, test and compare such models."
 _ENDS = """\
-In the project's folder, `snakemake --cores all reproduce_tables` calls all steps
-that are needed. `vsepp runs` lists the runs and which are trained. `vsepp COMMAND -h` explains
-a command."""
+`vsepp COMMAND -h` explains a command, with an example. In the project's folder,
+`snakemake --cores all reproduce_tables` calls all steps that are needed."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
     """The parser of the command line, and the parser of each command."""
     parser = argparse.ArgumentParser(
-        prog="vsepp", description=_DOES, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="vsepp",
+        usage="vsepp [-h] [--version] COMMAND ...",
+        description=_DOES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"vsepp {__version__}")
-    steps = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, help="one of these:")
+    steps = parser.add_subparsers(prog="vsepp", metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     for module in (own, show, make, evaluate, compare_models, ask, results):
         module.add_steps(steps)
     parser.epilog = "\n\n".join([*_listed(steps.choices), _ENDS])
@@ -63,22 +64,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one step; the exit status is 0, or 1 with one message when the input is at fault."""
     parser, commands = make_parser()
     configure_logging()
-    given_words = sys.argv[1:] if arguments is None else list(arguments)
-    if given_words and not given_words[0].startswith("-") and given_words[0] not in commands:
-        near = did_you_mean(given_words[0], commands) or "; `vsepp -h` lists them"
-        parser.error(f"no command {given_words[0]}{near}")
-    given = argparse.Namespace()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if words and not words[0].startswith("-") and words[0] not in commands:
+        near = did_you_mean(words[0], commands) or "; `vsepp -h` lists them"
+        parser.error(f"no command {words[0]}{near}")
+    options = argparse.Namespace()
     if arguments is None:  # a process of its own, which a batch system or a closed terminal may ask to end
         os.environ.update(environment())
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # letters that the terminal does not know
                 stream.reconfigure(errors="backslashreplace")
-        for asked in own.ENDING[1:]:
-            if signal.getsignal(asked) != signal.SIG_IGN:  # as nohup has it
-                signal.signal(asked, signal.default_int_handler)
+        for ending in own.ENDING[1:]:
+            if signal.getsignal(ending) != signal.SIG_IGN:  # as nohup has it
+                signal.signal(ending, signal.default_int_handler)
     try:
-        given = parser.parse_args(arguments)
-        given.call(given)
+        options = parser.parse_args(arguments)
+        options.call(options)
     except VseppError as error:
         _tell(str(error))
         return 1
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk, a file that may not be read or written
         if not error.strerror:
             raise
-        _tell(f"{error.filename or getattr(given, 'output', None) or 'a file'}: {error.strerror}")
+        _tell(f"{error.filename or getattr(options, 'output', None) or 'a file'}: {error.strerror}")
         return 1
     return 0
 

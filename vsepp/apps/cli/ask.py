@@ -25,7 +25,13 @@ _MODEL = "flickr8k, which comes with vsepp, or the folder of a trained run or an
 def add_steps(steps: Any) -> None:
     """Add `export`, `query` and `serve`."""
     what = "write a run, its encoder and a model card into one folder, which vsepp.load reads anywhere"
-    parser = add_step(steps, "export", export, what)
+    parser = add_step(
+        steps,
+        "export",
+        export,
+        what,
+        "vsepp export results/mini/paper/runs/coco-vsepp-rc/seed-0 vsepp-on-scenes",
+    )
     parser.add_argument("run", metavar="MODEL", help=_MODEL)
     parser.add_argument("folder", type=a_path, metavar="FOLDER", help="new folder to write")
     parser.add_argument(
@@ -41,17 +47,18 @@ def add_steps(steps: Any) -> None:
     )
     add_params(parser)
 
-    parser = add_step(
-        steps, "query", query, "find the pictures nearest to a sentence, or the captions nearest to a picture"
-    )
+    what = "find the pictures nearest to a sentence, or the captions nearest to a picture"
+    example = 'vsepp query flickr8k --text "two dogs on the grass" --pictures photographs'
+    parser = add_step(steps, "query", query, what, example)
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--text", help='a sentence, such as "two dogs on grass"')
-    asked.add_argument("--image", type=a_path, help="a picture's file")
+    question = parser.add_mutually_exclusive_group(required=True)
+    question.add_argument("--text", help='a sentence, such as "two dogs on grass"')
+    question.add_argument("--image", type=a_path, help="a picture's file")
     _add_shared(parser, answers=10)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
-    parser = add_step(steps, "serve", serve, "open a local search page for one or two models")
+    what = "open a local search page for one or two models"
+    parser = add_step(steps, "serve", serve, what, "vsepp serve flickr8k --pictures photographs")
     parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two are shown side by side")
     _add_shared(parser, answers=12)
     parser.add_argument(
@@ -62,18 +69,18 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on; 0 takes a free one")
 
 
-def export(given: argparse.Namespace) -> None:
+def export(options: argparse.Namespace) -> None:
     """Export a run and say where it is."""
-    folder = model_folder(given.run)
+    folder = model_folder(options.run)
     from vsepp.apps.export import export_run
 
     licences = {}
-    if given.params.is_dir():
+    if options.params.is_dir():
         from vsepp.pipeline.parameters import data_licences
 
-        licences = data_licences(given.params)
-    export_run(folder, given.folder, encoder=given.encoder, light=given.light, licences=licences)
-    print(f'{given.folder}: load it with vsepp.load("{given.folder}")')
+        licences = data_licences(options.params)
+    export_run(folder, options.folder, encoder=options.encoder, light=options.light, licences=licences)
+    print(f'{options.folder}: load it with vsepp.load("{options.folder}")')
 
 
 def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
@@ -93,62 +100,69 @@ def _add_shared(parser: argparse.ArgumentParser, answers: int) -> None:
     parser.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:N, or auto")
 
 
-def _require_there(given: argparse.Namespace, *models: str) -> None:
+def _require_inputs(options: argparse.Namespace, *models: str) -> None:
     """Refuse missing models, folders and files before torch is imported, which takes seconds."""
-    if given.k < 1:
-        raise VseppError(f"-k: expected at least 1 answer, got {given.k}")
+    if options.k < 1:
+        raise VseppError(f"-k: expected at least 1 answer, got {options.k}")
     for model in models:
         model_folder(model)
-    if given.pictures is not None:
-        require_folder(given.pictures, "a folder of pictures (one picture: --image)")
-    if given.captions is not None:
-        require_file(given.captions, "a text file with a caption a line")
+    if options.pictures is not None:
+        require_folder(options.pictures, "a folder of pictures (one picture: --image)")
+    if options.captions is not None:
+        require_file(options.captions, "a text file with a caption a line")
 
 
-def _opened(given: argparse.Namespace, model: str) -> Index:
+def _opened(options: argparse.Namespace, model: str) -> Index:
     """The model with its index: the given pictures and captions, else its own test images and captions."""
     from vsepp.apps.query import index_pictures, open_index
 
-    if given.pictures is None and given.captions is None:
-        return open_index(model, device=given.device)
-    return index_pictures(model, given.pictures, given.captions, device=given.device, keep=not given.no_cache)
+    if options.pictures is None and options.captions is None:
+        return open_index(model, device=options.device)
+    return index_pictures(
+        model, options.pictures, options.captions, device=options.device, keep=not options.no_cache
+    )
 
 
-def _keep_what_answers(given: argparse.Namespace) -> None:
+def _keep_what_answers(options: argparse.Namespace) -> None:
     """Drop the pictures where captions are looked for, and the reverse, so that they are not embedded."""
-    of_own = given.pictures is None and given.captions is None
-    if given.text is None:
-        given.pictures, answers, kind = None, given.captions, "a picture finds captions: --captions FILE"
+    if options.pictures is None and options.captions is None:
+        return  # the model's own test images and captions
+    if options.text is None:
+        options.pictures, sought, rule = None, options.captions, "a picture finds captions: --captions FILE"
     else:
-        given.captions, answers, kind = None, given.pictures, "a sentence finds pictures: --pictures FOLDER"
-    if answers is None and not of_own:
-        raise VseppError(f"{kind} says where to look for them")
+        options.captions, sought, rule = (
+            None,
+            options.pictures,
+            "a sentence finds pictures: --pictures FOLDER",
+        )
+    if sought is None:
+        raise VseppError(f"{rule} says where to look for them")
 
 
-def query(given: argparse.Namespace) -> None:
+def query(options: argparse.Namespace) -> None:
     """Answer one question."""
-    _require_there(given, given.model)
-    _keep_what_answers(given)
-    if given.image is not None:
+    _require_inputs(options, options.model)
+    _keep_what_answers(options)
+    if options.image is not None:
         from vsepp.data.pictures import read_picture
 
-        read_picture(given.image, str(given.image), upright=True)
+        read_picture(options.image, str(options.image), upright=True)
     else:
         from vsepp.apps.query import require_sentence
 
-        require_sentence(given.text)
-    index = _opened(given, given.model)
-    if given.text is not None:
-        hits, unknown = index.images_for(given.text, given.k), index.unknown_words(given.text)
+        require_sentence(options.text)
+    index = _opened(options, options.model)
+    if options.text is not None:
+        hits, unknown = index.images_for(options.text, options.k), index.unknown_words(options.text)
     else:
-        hits, unknown = index.captions_for(given.image, given.k), []
+        hits, unknown = index.captions_for(options.image, options.k), []
     if unknown:
         log.warning("words that the model does not know: %s", _one_line(", ".join(unknown)))
-    if given.json:
-        asked = {"text": given.text} if given.text is not None else {"image": str(given.image)}
+    if options.json:
+        question = {"text": options.text} if options.text is not None else {"image": str(options.image)}
         answers = [{key: value for key, value in asdict(hit).items() if key != "row"} for hit in hits]
-        said = {"run": given.model, **asked, "unknown_words": unknown, "answers": answers}
-        print(json.dumps(said, indent=1))
+        document = {"run": options.model, **question, "unknown_words": unknown, "answers": answers}
+        print(json.dumps(document, indent=1))
         return
     columns = {
         "rank": [str(hit.rank) for hit in hits],
@@ -167,12 +181,14 @@ def _one_line(text: str) -> str:
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 
-def serve(given: argparse.Namespace) -> None:
+def serve(options: argparse.Namespace) -> None:
     """Serve the page until it is stopped."""
-    if len(given.models) > 2:
-        raise VseppError(f"serve: got {len(given.models)} models; expected one, or two to stand side by side")
-    _require_there(given, *given.models)
+    if len(options.models) > 2:
+        raise VseppError(
+            f"serve: got {len(options.models)} models; expected one, or two to stand side by side"
+        )
+    _require_inputs(options, *options.models)
     from vsepp.apps.serve import require_address, serve
 
-    require_address(given.host, given.port)
-    serve([_opened(given, model) for model in given.models], given.host, given.port, given.k)
+    require_address(options.host, options.port)
+    serve([_opened(options, model) for model in options.models], options.host, options.port, options.k)

@@ -8,12 +8,25 @@ from pathlib import Path
 from typing import Any
 
 
+class _Formatter(argparse.HelpFormatter):
+    """Keeps an example in one line, to be pasted."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(_EXAMPLE) else super()._fill_text(text, width, indent)
+
+
+_EXAMPLE = "example:\n"
+
+
 def add_step(
-    steps: Any, name: str, call: Callable[[argparse.Namespace], None], description: str
+    steps: Any, name: str, call: Callable[[argparse.Namespace], None], description: str, example: str
 ) -> argparse.ArgumentParser:
     """Add a subcommand that runs `call`; without argparse's `help`, since `vsepp.apps.cli` lists it by its description."""
     text = f"{description[0].upper()}{description[1:]}."
-    parser: argparse.ArgumentParser = steps.add_parser(name, description=text)
+    epilog = f"{_EXAMPLE}  {example}"
+    parser: argparse.ArgumentParser = steps.add_parser(
+        name, description=text, epilog=epilog, formatter_class=_Formatter
+    )
     parser.set_defaults(call=call)
     return parser
 
@@ -33,14 +46,15 @@ def a_path(text: str) -> Path:
     return Path(text)
 
 
-def add_params(parser: argparse.ArgumentParser) -> None:
+def add_params(parser: argparse._ActionsContainer, hidden: bool = False) -> None:
     """Add the option that says where the parameters are."""
+    words = "folder of the parameters; by default params, in the project's folder"
     parser.add_argument(
         "--params",
         type=a_path,
         default=Path("params"),
         metavar="FOLDER",
-        help="folder of the parameters; by default params, in the project's folder",
+        help=argparse.SUPPRESS if hidden else words,
     )
 
 
@@ -49,7 +63,7 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def add_machine(parser: argparse.ArgumentParser, *, device: bool = True) -> None:
+def add_machine(parser: argparse._ActionsContainer, *, device: bool = True) -> None:
     """Add the options on which no result depends but for the last bits: threads and, where a GPU may be used, the device."""
     what = "CPU threads or processes; default: what the preset's `resources` give such a job"
     parser.add_argument("--threads", type=int, metavar="N", help=what)

@@ -16,7 +16,7 @@ from vsepp.report.models import METRICS_FILE, Model
 def add_steps(steps: Any) -> None:
     """Add `compare`."""
     what = "compare models: which is better, on which metrics, and how certain that is"
-    parser = add_step(steps, "compare", compare, what)
+    parser = add_step(steps, "compare", compare, what, "vsepp compare coco-vsepp-rc coco-vse0-rc")
     kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
     parser.add_argument("a", metavar="A", type=a_path, help=kinds)
     parser.add_argument(
@@ -31,28 +31,28 @@ def add_steps(steps: Any) -> None:
     add_plan_options(parser)
 
 
-def compare(given: argparse.Namespace) -> None:
+def compare(options: argparse.Namespace) -> None:
     """Print the differences between models: of two in words, of more as a table."""
     from vsepp.report import compare as comparing
 
-    names = list(map(str, (given.a, *given.others)))
+    names = list(map(str, (options.a, *options.others)))
     if len(names) > 2 and (twice := [name for name in names if names.count(name) > 1]):
         raise VseppError(f"{twice[0]}: is given more than once; give each model once")
     labels = names if len(names) > 2 else "AB"
-    models = {label: sources_of(given, name) for label, name in zip(labels, names, strict=True)}
-    found = comparing.compare(models, given.protocol, given.fold_size, given.metric or ())
-    print(json.dumps(found.to_dict(), indent=1, ensure_ascii=False) if given.json else found)
+    models = {label: sources_of(options, name) for label, name in zip(labels, names, strict=True)}
+    comparison = comparing.compare(models, options.protocol, options.fold_size, options.metric or ())
+    print(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) if options.json else comparison)
 
 
-def sources_of(given: argparse.Namespace, name: str) -> list[Path | Model]:
+def sources_of(options: argparse.Namespace, name: str) -> list[Path | Model]:
     """Paths, or records, of a model that the command line names."""
     if Path(name).exists():
         return [Path(name)]
-    if not given.params.is_dir():
+    if not options.params.is_dir():
         raise VseppError(
-            f"{name}: no such file or folder; run ids need the project's folder, with {given.params}/"
+            f"{name}: no such file or folder; run ids need the project's folder, with {options.params}/"
         )
-    plan = plan_of(given)
+    plan = plan_of(options)
     if name not in plan.models:
         raise VseppError(
             f"{name}: no such file or folder, and no run of preset {plan.preset}, which `vsepp runs` lists"
@@ -64,10 +64,10 @@ def sources_of(given: argparse.Namespace, name: str) -> list[Path | Model]:
         if seed in model.recorded:
             evaluated.append(plan.study.read(name, seed))
             continue
-        made = plan.evaluation(name, seed)
-        if made and (made.folder / METRICS_FILE).is_file():
-            evaluated.append(made.folder)
+        evaluation = plan.evaluation(name, seed)
+        if evaluation and (evaluation.folder / METRICS_FILE).is_file():
+            evaluated.append(evaluation.folder)
     if not evaluated:
-        make = snakemake(made.targets[0] if made else name, config_option(given))
+        make = snakemake(evaluation.targets[0] if evaluation else name, config_option(options))
         raise VseppError(f"{name}: was not evaluated{fixes(make)}")
     return evaluated

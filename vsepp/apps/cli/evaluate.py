@@ -29,34 +29,28 @@ log = logging.getLogger("vsepp")
 _ROLES = {
     "run": "folder of the trained run; nothing else of its clone is needed",
     "corpus": "folder of the corpus",
-    "tokens": "folder of the word ids; else they are made with the run's words",
+    "tokens": argparse.SUPPRESS,  # made with the run's words without it
     "features": "folder of the features under the test crop, for a frozen encoder",
     "eval_store": "folder of the image store, for an encoder that is fine-tuned",
     "encoder": "folder of the encoder's weights before training",
     "caption_states": "folder of the states of all captions, for a frozen text encoder",
 }
-"""What evaluating a trained run reads."""
+"""What evaluating a trained run reads → its help."""
 
 
 def add_steps(steps: Any) -> None:
     """Add `evaluate`."""
-    parser = add_step(
-        steps,
-        "evaluate",
-        evaluate,
-        "compute recalls and ranks of a trained run (--run), or of anyone's embeddings or scores",
-    )
+    what = "compute recalls and ranks of anyone's embeddings or scores, or of a trained run (--run)"
+    example = "vsepp evaluate results/mini/paper/runs/coco-vsepp-rc/seed-0/embeddings.npz"
+    parser = add_step(steps, "evaluate", evaluate, what, example)
     parser.add_argument(
-        "given",
+        "file",
         nargs="?",
         type=a_path,
         metavar="FILE",
         help=".npz with image_embeddings, caption_embeddings, caption_to_image, or with scores, or with lists of the best; "
         "or else --run and --corpus",
     )
-    for role, what in _ROLES.items():
-        parser.add_argument(option(role), type=a_path, metavar="FOLDER", help=what)
-    parser.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     parser.add_argument(
         "--protocol",
         nargs="+",
@@ -82,85 +76,89 @@ def add_steps(steps: Any) -> None:
         metavar="FOLDER",
         help="folder for embeddings.npz, metrics.json and ranks.npz; without it recalls are only printed",
     )
-    add_machine(parser)
-    add_plan_options(parser)
+    run = parser.add_argument_group("a trained run, in the place of FILE")
+    for role, description in _ROLES.items():
+        run.add_argument(option(role), type=a_path, metavar="FOLDER", help=description)
+    run.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
+    add_machine(run)
+    add_plan_options(parser.add_argument_group("files of --truth"), config_alone=True)
 
 
-def evaluate(given: argparse.Namespace) -> None:
+def evaluate(options: argparse.Namespace) -> None:
     """Embed a split and score it, or score anyone's embeddings; print, and publish where asked to."""
-    own = ["5K"] if given.truth is None or "own" in given.truth else []
-    given.protocol = given.protocol or own
-    if (given.given is None) == (given.run is None):
+    own = ["5K"] if options.truth is None or "own" in options.truth else []
+    options.protocol = options.protocol or own
+    if (options.file is None) == (options.run is None):
         raise VseppError("evaluate: expected either a file of embeddings, or --run with its inputs")
-    if given.given is None:
-        _embed_and_score(given)
+    if options.file is None:
+        _embed_and_score(options)
         return
-    if ignored := [option(name) for name in ("split", *_ROLES) if getattr(given, name) is not None]:
+    if ignored := [option(name) for name in ("split", *_ROLES) if getattr(options, name) is not None]:
         raise VseppError(
             f"evaluate: {', '.join(ignored)}: only for a trained run (--run); embeddings are scored as they are"
         )
-    _score(given)
+    _score(options)
 
 
-def _score(given: argparse.Namespace) -> None:
-    """Score what is given."""
+def _score(options: argparse.Namespace) -> None:
+    """Score a file of embeddings or scores."""
     from vsepp.base.manifest import MANIFEST, read_manifest, require_intact
     from vsepp.evaluation.evaluate import evaluate
     from vsepp.evaluation.test_set import TestSet
     from vsepp.evaluation.truth import own_captions
 
-    if given.output is not None:
-        output_folder(given.output)
-    folder, of_corpus = given.given.parent, False
-    if (folder / MANIFEST).is_file() and given.given.name in read_manifest(folder)["outputs"]:
-        require_intact(folder, given.given.name)
+    if options.output is not None:
+        output_folder(options.output)
+    folder, of_corpus = options.file.parent, False
+    if (folder / MANIFEST).is_file() and options.file.name in read_manifest(folder)["outputs"]:
+        require_intact(folder, options.file.name)
         of_corpus = True
-    tested = TestSet.read(given.given, of_corpus=of_corpus)
-    truths = [own_captions(tested.caption_to_image, name, given.fold_size) for name in given.protocol]
-    truths += [components.load("truth", name).read(files) for name, files in _truths(given).items()]
+    tested = TestSet.read(options.file, of_corpus=of_corpus)
+    truths = [own_captions(tested.caption_to_image, name, options.fold_size) for name in options.protocol]
+    truths += [components.load("truth", name).read(files) for name, files in _truths(options).items()]
     evaluations = evaluate(tested, truths)
-    if given.output is not None:
-        _publish(given, tested, evaluations)
+    if options.output is not None:
+        _publish(options, tested, evaluations)
     print(*evaluations, sep="\n\n")
 
 
-def _publish(given: argparse.Namespace, tested: TestSet, evaluations: Sequence[Evaluation]) -> None:
+def _publish(options: argparse.Namespace, tested: TestSet, evaluations: Sequence[Evaluation]) -> None:
     """Write what was scored, with its manifest."""
     from vsepp.base.manifest import recorded
     from vsepp.base.publish import published
     from vsepp.evaluation.evaluate import save
 
     names = [evaluation.protocol for evaluation in evaluations]
-    spec = {"protocols": names, "fold_size": given.fold_size}
-    inputs = {"embeddings": given.given}
+    spec = {"protocols": names, "fold_size": options.fold_size}
+    inputs = {"embeddings": options.file}
     modules = ["vsepp.evaluation.evaluate"]
     if tested.similarity in components.known("similarity"):
         modules.append(module_name("similarity", tested.similarity))
     with (
-        published(given.output) as folder,
+        published(options.output) as folder,
         recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
     ):
         save(evaluations, folder)
         facts["protocols"] = names
 
 
-def _truths(given: argparse.Namespace) -> dict[str, dict[str, Path]]:
+def _truths(options: argparse.Namespace) -> dict[str, dict[str, Path]]:
     """Truth → role → file, for the truths that were asked for besides own captions."""
-    found: dict[str, dict[str, Path]] = {}
-    for name in given.truth or ():
+    truths: dict[str, dict[str, Path]] = {}
+    for name in options.truth or ():
         if name != "own":
             truth = components.load("truth", name)
             installed = dict(truth.installed())
-            found[name] = installed or {role: _fetched(given, file) for role, file in truth.FILES.items()}
-    return found
+            truths[name] = installed or {role: _fetched(options, file) for role, file in truth.FILES.items()}
+    return truths
 
 
-def _fetched(given: argparse.Namespace, name: str) -> Path:
+def _fetched(options: argparse.Namespace, name: str) -> Path:
     """Path of a raw file, which is fetched if it is not here."""
     from vsepp.data import download
     from vsepp.pipeline.plan import raw_file
 
-    plan = plan_of(given)
+    plan = plan_of(options)
     source = raw_file(plan.parameters, name)
     if not is_there(source.path):
         log.info("fetching %s", name)
@@ -200,21 +198,21 @@ _STEP = Step(
 """Evaluates a run on a corpus and a split that no plan has."""
 
 
-def _embed_and_score(given: argparse.Namespace) -> None:
+def _embed_and_score(options: argparse.Namespace) -> None:
     """Embed a split with a trained run, rank and score it."""
     from vsepp.base.publish import spec_of
 
-    if given.corpus is None:
+    if options.corpus is None:
         raise VseppError("evaluate: a run needs --corpus, the folder of its tables")
-    run = spec_of(given.run)
-    truths = _truths(given)
-    read = {role: Input(path) for role in _ROLES if (path := getattr(given, role)) is not None}
+    run = spec_of(options.run)
+    truths = _truths(options)
+    read = {role: Input(path) for role in _ROLES if (path := getattr(options, role)) is not None}
     for name, files in truths.items():
         read |= {f"{name}_{role}": Input(path, raw=path.name) for role, path in files.items()}
-    spec = EvaluationSpec(run, (*given.protocol, *truths), given.fold_size, given.split or "test")
+    spec = EvaluationSpec(run, (*options.protocol, *truths), options.fold_size, options.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
-        output = given.output or Path(nowhere)
-        made = Artefact(_STEP, run.seeded_id, output, spec, read)
-        make(made, device=given.device, threads=given.threads)
-    if given.output is None:
+        output = options.output or Path(nowhere)
+        evaluation = Artefact(_STEP, run.seeded_id, output, spec, read)
+        make(evaluation, device=options.device, threads=options.threads)
+    if options.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")

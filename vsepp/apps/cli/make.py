@@ -17,11 +17,12 @@ from vsepp.pipeline.table import MissingInput, Table, read_table
 def add_steps(steps: Any) -> None:
     """Add `fetch`, and `make` with a subcommand for each kind of artefact."""
     what = "fetch and verify a file, or resume its download; all files: snakemake all_downloads"
-    parser = add_step(steps, "fetch", fetch, what)
+    parser = add_step(steps, "fetch", fetch, what, "vsepp fetch caption_datasets.zip --preset paper")
     parser.add_argument("name", metavar="FILE", help="an entry of `sources` in params/datasets.yaml")
     _add_table_options(parser)
 
-    parser = add_step(steps, "make", make, "make one artefact, such as a corpus, features, a run or a report")
+    what = "make one artefact, such as a corpus, features, a run or a report"
+    parser = add_step(steps, "make", make, what, "vsepp make report vsepp")
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
     for kind, step in STEPS.items():
         does = (step.run.__doc__ or f"Make a {kind}.").splitlines()[0]
@@ -38,38 +39,40 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
 
 
-def _table(given: argparse.Namespace) -> Table:
+def _table(options: argparse.Namespace) -> Table:
     """The table that was given, or that the parameters lay out."""
-    if given.plan is None:
-        return plan_of(given)
-    if ignored := [name for name in ("config", "preset", "fidelity") if getattr(given, name)]:
+    if options.plan is None:
+        return plan_of(options)
+    if ignored := [name for name in ("config", "preset", "fidelity") if getattr(options, name)]:
         raise VseppError(f"--{ignored[0]}: a plan was given, which has all values; leave one of them out")
-    return read_table(given.plan)
+    return read_table(options.plan)
 
 
-def fetch(given: argparse.Namespace) -> None:
+def fetch(options: argparse.Namespace) -> None:
     """Fetch one file."""
     from vsepp.data import download
 
-    table = _table(given)
-    if given.name not in table.files:
-        near = did_you_mean(given.name, table.files) or f"; it reads {', '.join(table.files) or 'none'}"
-        raise VseppError(f"{given.name}: no raw file of preset {table.preset}{near}")
-    file = table.files[given.name]
+    table = _table(options)
+    if options.name not in table.files:
+        near = did_you_mean(options.name, table.files) or f"; it reads {', '.join(table.files) or 'none'}"
+        raise VseppError(f"{options.name}: no raw file of preset {table.preset}{near}")
+    file = table.files[options.name]
     download.fetch(file.spec, file.path, table.lock)
 
 
-def make(given: argparse.Namespace) -> None:
+def make(options: argparse.Namespace) -> None:
     """Make an artefact by its name."""
-    table = _table(given)
-    given.output = table.row(given.kind, given.name).folder
+    table = _table(options)
+    options.output = table.row(options.kind, options.name).folder
     try:
-        table.make(given.kind, given.name, threads=given.threads, device=getattr(given, "device", "auto"))
+        table.make(
+            options.kind, options.name, threads=options.threads, device=getattr(options, "device", "auto")
+        )
     except MissingInput as error:
         commands = []
         if owner := table.owner(error.path):
-            same = f" --plan {quote(str(given.plan))}" if given.plan else config_option(given)
+            same = f" --plan {quote(str(options.plan))}" if options.plan else config_option(options)
             commands = [f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"]
         elif any(file.path == error.path for file in table.files.values()):
-            commands = [snakemake("all_downloads", config_option(given))]
+            commands = [snakemake("all_downloads", config_option(options))]
         raise VseppError(f"{error}{fixes(*commands)}") from None

@@ -20,7 +20,8 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def add_steps(steps: Any) -> None:
     """Add `try`."""
-    parser = add_step(steps, "try", try_pictures, "train and test a small model on your own pictures")
+    what = "train and test a small model on your own pictures"
+    parser = add_step(steps, "try", try_pictures, what, "vsepp try photographs --captions captions.csv")
     parser.add_argument("folder", type=a_path, metavar="FOLDER", help="folder of pictures, also below it")
     parser.add_argument(
         "--captions",
@@ -38,14 +39,14 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--cores", default="all", metavar="N", help="cores to use; all by default")
 
 
-def try_pictures(given: argparse.Namespace) -> None:
+def try_pictures(options: argparse.Namespace) -> None:
     """Check, train, test, and say where the page is."""
     if not Path("Snakefile").is_file():
         raise VseppError("there is no Snakefile here: run this in the folder of a clone of the project")
     from vsepp.apps.own_pictures import prepare
     from vsepp.pipeline.planner import make_plan
 
-    trial = prepare(given.folder, given.captions, given.columns)
+    trial = prepare(options.folder, options.captions, options.columns)
     counts = trial.pictures
     print(
         f"{sum(counts.values()):,} pictures, {trial.captions:,} captions: {counts['train']:,} pictures to train on, "
@@ -54,7 +55,7 @@ def try_pictures(given: argparse.Namespace) -> None:
     )
     plan = make_plan(Path("params"), trial.settings)
     (report,) = plan.of_kind("report").values()
-    command = [sys.executable, "-m", "snakemake", "--cores", given.cores, "--configfile", str(trial.file)]
+    command = [sys.executable, "-m", "snakemake", "--cores", options.cores, "--configfile", str(trial.file)]
     command += ["--", *map(str, report.targets)]
     started = time.time()
     if _run(command):

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `verify` and `record`."""
-    parser = add_step(steps, "verify", verify, "check artefacts against parameters, code, inputs and digests")
-    one = parser.add_mutually_exclusive_group()
-    one.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
-    one.add_argument(
+    what = "check artefacts against parameters, code, inputs and digests"
+    parser = add_step(steps, "verify", verify, what, "vsepp verify --scores")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--phase", choices=PHASES, help="only what one phase of dvc.yaml makes")
+    part.add_argument(
         "--scores",
         action="store_true",
         help="hold the scores against the expected values instead; exit status 1 if one is outside",
@@ -35,7 +36,7 @@ def add_steps(steps: Any) -> None:
     add_plan_options(parser)
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
-    parser = add_step(steps, "record", record, what)
+    parser = add_step(steps, "record", record, what, "vsepp record --preset mini")
     parser.add_argument(
         "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
     )
@@ -45,29 +46,31 @@ def add_steps(steps: Any) -> None:
     add_plan_options(parser)
 
 
-def verify(given: argparse.Namespace) -> None:
+def verify(options: argparse.Namespace) -> None:
     """Verify the plan's artefacts; what other code made is printed, and every mismatch before the command fails."""
     from vsepp.pipeline.verify import verify_all
 
     started = time.monotonic()
-    plan = plan_of(given)
-    if given.scores:
-        _hold_scores(plan, config_option(given))
+    plan = plan_of(options)
+    if options.scores:
+        _hold_scores(plan, config_option(options))
         return
-    if given.phase and plan.variant != plan.parameters.settings.fidelity:
+    if options.phase and plan.variant != plan.parameters.settings.fidelity:
         raise VseppError(
             f"params/config.yaml: label is {plan.variant!r}, but dvc.yaml versions results/<preset>/<fidelity>: set label to "
             "null, or make this variant with Snakemake alone"
         )
-    if given.full:
+    if options.full:
         DIGESTS.unlink(missing_ok=True)
     known = FileCache(DIGESTS)
-    findings = verify_all(plan.table.values(), known, given.phase, config_option(given))
-    bad = [found for found in findings if found.differences]
-    by_other_code = [found for found in findings if found.other_code and not found.differences]
-    for found in (*by_other_code, *bad):
-        print(found)
-    what = f"preset {plan.preset}, variant {plan.variant}{f', phase {given.phase}' if given.phase else ''}"
+    findings = verify_all(plan.table.values(), known, options.phase, config_option(options))
+    bad = [finding for finding in findings if finding.differences]
+    by_other_code = [finding for finding in findings if finding.other_code and not finding.differences]
+    for finding in (*by_other_code, *bad):
+        print(finding)
+    what = (
+        f"preset {plan.preset}, variant {plan.variant}{f', phase {options.phase}' if options.phase else ''}"
+    )
     if bad:
         raise VseppError(
             f"{what}: {len(bad)} of {plural(len(findings), 'artefact')} do not verify, see above"
@@ -85,11 +88,13 @@ def _hold_scores(plan: Plan, config: str) -> None:
     from vsepp.report.models import METRICS_FILE
     from vsepp.report.records import read_models
 
-    reports = [made.spec for made in plan.of_kind("report").values()]
+    reports = [report.spec for report in plan.of_kind("report").values()]
     models = {(model.model, model.seed): model for report in reports for model in report.models}
-    there = [one for one in models.values() if one.study or (Path(one.evaluation) / METRICS_FILE).is_file()]
+    finished = [
+        model for model in models.values() if model.study or (Path(model.evaluation) / METRICS_FILE).is_file()
+    ]
     file = expected_of(plan.parameters)
-    states = expected.held(file, read_models(there, config))
+    states = expected.held(file, read_models(finished, config))
     if not states:
         raise VseppError(f"{file}: none of its models is here{fixes(snakemake('all_results', config))}")
     outside = [state for state in states if state.word == expected.OUTSIDE]
@@ -102,36 +107,37 @@ def _hold_scores(plan: Plan, config: str) -> None:
     print(expected.counted(states))
 
 
-def record(given: argparse.Namespace) -> None:
+def record(options: argparse.Namespace) -> None:
     """Record finished models that have no record."""
     from vsepp.report.records import Study, is_of, read_results, write_study
 
-    plan, waiting, damaged = plan_of(given), 0, 0
+    plan, waiting, damaged = plan_of(options), 0, 0
     study = plan.study
     before = set(study.models)
-    if unknown := set(given.drop) - {run for run, _ in before}:
+    if unknown := set(options.drop) - {run for run, _ in before}:
         raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
     # What is dropped may be damaged.
-    models = {(run, seed): study.read(run, seed) for run, seed in study.models if run not in given.drop}
-    there = dict(models)
-    if given.add:
-        models |= Study(given.add).read_all()
-    for name, model in plan.models.items() if not given.drop and not given.add else ():
+    models = {(run, seed): study.read(run, seed) for run, seed in study.models if run not in options.drop}
+    kept = dict(models)
+    if options.add:
+        models |= Study(options.add).read_all()
+    for name, model in plan.models.items() if not options.drop and not options.add else ():
         for seed in model.specs.keys() - model.recorded if model.trained else ():
-            made = plan.evaluation(name, seed)
-            assert made
-            if not (made.folder / MANIFEST).is_file():
+            evaluation = plan.evaluation(name, seed)
+            assert evaluation
+            if not (evaluation.folder / MANIFEST).is_file():
                 waiting += 1
                 continue
             try:
-                if finished := is_of(read_manifest(made.folder), made.spec):
-                    models[name, seed] = read_results(made.folder, made.paths["run"], trained=True)
+                if finished := is_of(read_manifest(evaluation.folder), evaluation.spec):
+                    run = evaluation.paths["run"]
+                    models[name, seed] = read_results(evaluation.folder, run, trained=True)
             except VseppError as error:
                 print(error)
                 damaged += 1
                 continue
             waiting += not finished
-    size = write_study(study.folder, models) if models != there or given.drop else 0
+    size = write_study(study.folder, models) if models != kept or options.drop else 0
     print(
         f"{study.folder}: {plural(len(models.keys() - before), 'model')} recorded now, "
         f"{len(models.keys() & before)} before, {len(before - models.keys())} dropped; {waiting} are not finished"

@@ -21,22 +21,24 @@ if TYPE_CHECKING:
 
 def add_steps(steps: Any) -> None:
     """Add `runs` and `show`."""
-    parser = add_step(
-        steps, "runs", runs, "list a preset's runs, the rows of tables that they fill, and which are trained"
-    )
+    what = "list a preset's runs, the rows of tables that they fill, and which are trained"
+    parser = add_step(steps, "runs", runs, what, "vsepp runs --preset flickr8k")
     add_plan_options(parser)
 
-    parser = add_step(steps, "show", show, "print every value of a run and the file that set it")
+    what = "print every value of a run and the file that set it"
+    parser = add_step(steps, "show", show, what, "vsepp show coco-vsepp-rc")
     parser.add_argument("run", metavar="RUN", help="id of the run, as `vsepp runs` lists them")
     parser.add_argument("--json", action="store_true", help="print its spec as JSON")
     add_plan_options(parser)
 
 
-def add_plan_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`."""
-    add_params(parser)
-    parser.add_argument("--preset", metavar="NAME", help="short for --config preset=NAME")
-    parser.add_argument("--fidelity", metavar="NAME", help="short for --config fidelity=NAME")
+def add_plan_options(parser: argparse._ActionsContainer, config_alone: bool = False) -> None:
+    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`. With `config_alone` the help
+    has `--config` alone."""
+    add_params(parser, hidden=config_alone)
+    for key in ("preset", "fidelity"):
+        words = argparse.SUPPRESS if config_alone else f"short for --config {key}=NAME"
+        parser.add_argument(f"--{key}", metavar="NAME", help=words)
     parser.add_argument(
         "--config",
         nargs="*",
@@ -47,19 +49,19 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def given_overrides(given: argparse.Namespace) -> list[str]:
+def overrides_of(options: argparse.Namespace) -> list[str]:
     """Every override as KEY=VALUE, as `--config` takes it."""
-    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(given, key))]
-    return [*shortcuts, *given.config]
+    shortcuts = [f"{key}={value}" for key in ("preset", "fidelity") if (value := getattr(options, key))]
+    return [*shortcuts, *options.config]
 
 
-def config_option(given: argparse.Namespace) -> str:
+def config_option(options: argparse.Namespace) -> str:
     """The option that gives another command, also Snakemake, the same overrides; empty where there are none."""
-    overrides = given_overrides(given)
+    overrides = overrides_of(options)
     return f" --config {shlex.join(overrides)}" if overrides else ""
 
 
-def plan_of(given: argparse.Namespace) -> Plan:
+def plan_of(options: argparse.Namespace) -> Plan:
     """The plan that the options of `add_plan_options` choose.
 
     Raises
@@ -71,8 +73,8 @@ def plan_of(given: argparse.Namespace) -> Plan:
     from vsepp.pipeline.files import settings_of
     from vsepp.pipeline.planner import make_plan
 
-    require_params(given.params)
-    return make_plan(given.params, settings_of(given_overrides(given)))
+    require_params(options.params)
+    return make_plan(options.params, settings_of(overrides_of(options)))
 
 
 def require_params(folder: Path) -> None:
@@ -90,9 +92,9 @@ def require_params(folder: Path) -> None:
         )
 
 
-def runs(given: argparse.Namespace) -> None:
+def runs(options: argparse.Namespace) -> None:
     """List runs in the order of the papers: id, system, data, training set, encoder, trained seeds, rows of the papers."""
-    plan = plan_of(given)
+    plan = plan_of(options)
     parameters = plan.parameters
     feeds: dict[str, list[str]] = {}
     for paper in parameters.papers.values():
@@ -117,47 +119,49 @@ def _trained_seeds(plan: Plan, name: str) -> list[int]:
     model = plan.models[name]
     seeds = []
     for seed in model.specs if model.trained else ():
-        made = plan.training(name, seed)
-        if seed in model.recorded or (made and _is_trained(made)):
+        training = plan.training(name, seed)
+        if seed in model.recorded or (training and _is_trained(training)):
             seeds.append(seed)
     return seeds
 
 
-def _is_trained(made: Artefact) -> bool:
-    manifest = manifest_if_intact(made.folder)
-    return manifest is not None and not differences(manifest, spec=made.spec_digest).spec
+def _is_trained(training: Artefact) -> bool:
+    manifest = manifest_if_intact(training.folder)
+    return manifest is not None and not differences(manifest, spec=training.spec_digest).spec
 
 
 def _protocols(plan: Plan, runs: Iterable[str]) -> str:
     """Meaning of the runs' protocols in a preset: its folds may be smaller than the names of the protocols say."""
     size = plan.parameters.preset.evaluation.fold_size
-    said = {
+    meanings = {
         "1K": f"1K is the first {size:,} test images",
         "5x1K": f"5x1K is the mean over 5 folds of {size:,} test images",
         "5K": "5K is all test images at once",
     }
     used = {protocol for run in runs for protocol in plan.parameters.protocols[run]}
-    return "; ".join(text for protocol, text in said.items() if protocol in used) or "none"
+    return "; ".join(text for protocol, text in meanings.items() if protocol in used) or "none"
 
 
-def show(given: argparse.Namespace) -> None:
+def show(options: argparse.Namespace) -> None:
     """Print a run's resolved values."""
     from vsepp.base.components import checked, module_name
     from vsepp.base.spec import COMPONENTS, Component, to_json
 
-    plan = plan_of(given)
-    found = plan.parameters.runs
-    if given.run not in found:
-        near = did_you_mean(given.run, found)
-        raise VseppError(f"{given.run}: no run of preset {plan.preset}{near or '; `vsepp runs` lists them'}")
-    if given.json:
-        print(to_json(plan.models[given.run].spec))
+    plan = plan_of(options)
+    known = plan.parameters.runs
+    if options.run not in known:
+        near = did_you_mean(options.run, known)
+        raise VseppError(
+            f"{options.run}: no run of preset {plan.preset}{near or '; `vsepp runs` lists them'}"
+        )
+    if options.json:
+        print(to_json(plan.models[options.run].spec))
         return
-    keys, origins = found[given.run], plan.parameters.origins[given.run]
+    keys, origins = known[options.run], plan.parameters.origins[options.run]
     rows = [["key", "value", "set by"]]
     for name, value in vars(keys).items():
-        said = value.name if isinstance(value, Component) else value
-        rows.append([name, json.dumps(said, ensure_ascii=False), origins.get((name,), "default")])
+        printed = value.name if isinstance(value, Component) else value
+        rows.append([name, json.dumps(printed, ensure_ascii=False), origins.get((name,), "default")])
         if isinstance(value, Component):
             kind = COMPONENTS[name]
             default = f"default of {module_name(kind, value.name)}"
@@ -165,4 +169,4 @@ def show(given: argparse.Namespace) -> None:
                 origin = origins.get((name, option), default)
                 rows.append([f"{name}.{option}", json.dumps(setting, ensure_ascii=False), origin])
     print(*table(rows, "lll"), "", sep="\n")
-    print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [given.run])}.")
+    print(f"Preset {plan.preset}. Protocols: {_protocols(plan, [options.run])}.")
