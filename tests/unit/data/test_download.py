@@ -14,7 +14,7 @@ import pytest
 import yaml
 from artefacts import written
 from file_server import Served, serve
-from processes import wait_until
+from processes import no_room, wait_until
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import SourceSpec
@@ -47,10 +47,6 @@ def get(spec, folder):
 def left_over(folder):
     """Files of unfinished downloads."""
     return [path for path in folder.rglob(".state/*/*") if path.is_file()]
-
-
-def ranges(server):
-    return [request.range for request in server.requests]
 
 
 def in_a_process(spec, folder, before=""):
@@ -95,7 +91,7 @@ def test_a_broken_or_stalled_connection_is_gone_on_with(tmp_path, content, bad):
     assert sum(request.sent for request in server.requests) <= len(content) + len(later) * SLICE
 
 
-@pytest.mark.parametrize(("status", "wait"), [(500, None), (429, None), (408, None), (503, "86400")])
+@pytest.mark.parametrize(("status", "wait"), [(500, None), (429, None), (503, "86400")])
 def test_errors_that_pass_are_tried_again_and_a_server_may_ask_for_some_time(tmp_path, content, status, wait):
     headers = {"Retry-After": wait} if wait else {}
     with serve({"a": Served(content, statuses=[status, status], headers=headers)}) as server:
@@ -103,7 +99,7 @@ def test_errors_that_pass_are_tried_again_and_a_server_may_ask_for_some_time(tmp
     assert [request.status for request in server.requests] == [status, status, 200]
 
 
-@pytest.mark.parametrize("status", [404, 403, 416])
+@pytest.mark.parametrize("status", [404, 416])
 def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
     with serve({"a": Served(content, always=status), "b": content}) as server:
         facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
@@ -126,14 +122,6 @@ def page():
     return Served(b"<!DOCTYPE html><title>Sign in</title>" + b" " * 5000, headers=headers)
 
 
-@pytest.mark.parametrize("file", ["a.zip", "a.pth"])
-def test_a_page_with_status_200_is_not_the_file(tmp_path, file):
-    with serve({"a": page()}) as server, pytest.raises(VseppError, match=r"/a: .*HTML page"):
-        get(source(server, file=file), tmp_path)
-    assert not (tmp_path / file).exists()
-    assert not (tmp_path / "sources.lock.yaml").exists()
-
-
 def zipped(content):
     with io.BytesIO() as stream:
         with zipfile.ZipFile(stream, "w") as archive:
@@ -150,39 +138,34 @@ def test_what_is_no_whole_zip_is_refused(tmp_path, content):
     assert {path.name for path in tmp_path.glob("*.bad-*")} == kept
 
 
-def test_a_wrong_sum_is_kept_aside_and_all_that_went_wrong_is_told_mirror_by_mirror(tmp_path, content):
+def test_a_wrong_sum_is_kept_aside_and_the_fault_of_every_mirror_told(tmp_path, content):
     other = content[::-1]
-    with serve({"a": other, "b": Served(content, always=404), "c": page(), "d": content}) as server:
-        with pytest.raises(VseppError) as raised:
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    page = Served(b"<!DOCTYPE html><title>Sign in</title>", headers=headers)
+    with serve({"a": other, "b": Served(content, always=404), "c": page, "d": content}) as server:
+        with pytest.raises(VseppError) as error:
             get(source(server, "a", "b", "c", sha256=sha(content)), tmp_path)
         assert (tmp_path / f"photographs.bin.bad-{sha(other)[:12]}").read_bytes() == other
         assert not (tmp_path / "photographs.bin").exists()
         facts = get(source(server, "a", "d", sha256=sha(content)), tmp_path)
         assert facts["url"] == server.url("d")
-    message = str(raised.value)
-    assert (
-        f"/a: sha256 {sha(other)}, expected {sha(content)} (its entry in params/datasets.yaml); kept"
-        in message
-    )
-    assert "/b: status 404" in message and "/c: it answers with an HTML page" in message
+    for part in (f"/a: sha256 {sha(other)}, expected {sha(content)}", "/b: status 404", "/c: ", "HTML"):
+        assert part in str(error.value)
 
 
 def test_a_file_of_another_size_is_refused_before_its_first_byte(tmp_path, content):
-    with serve({"a": content}) as server, pytest.raises(VseppError, match="has 3,000,000 bytes, expected 12"):
+    with serve({"a": content}) as server, pytest.raises(VseppError, match="3,000,000 bytes, expected 12"):
         get(source(server, size=12), tmp_path)
     # The answer's head is read; of the body at most what the sockets hold.
     assert not left_over(tmp_path)
 
 
-def test_a_host_that_is_not_there_is_told(tmp_path, content):
+def test_a_host_that_is_not_there_goes_to_the_next_mirror(tmp_path, content):
     with serve({}) as gone:
         dead = gone.url("a")
     with serve({"b": content}) as server:
         spec = SourceSpec("a.bin", mirrors=(dead, "http:///a", server.url("b")), sha256=sha(content))
         assert get(spec, tmp_path)["url"] == server.url("b")
-        (tmp_path / "a.bin").unlink()
-        with pytest.raises(VseppError, match=r"(?s)/a: the connection failed .*http:///a: the connection"):
-            get(SourceSpec("a.bin", mirrors=(dead, "http:///a")), tmp_path)
 
 
 class TestResume:
@@ -217,12 +200,6 @@ class TestResume:
         assert [(request.name, request.status) for request in begun.requests] == [("a", 404), ("b", 200)]
         assert (tmp_path / "photographs.bin").read_bytes() == content
 
-    def test_a_mirror_that_refuses_costs_no_bytes(self, begun, tmp_path):
-        with pytest.raises(VseppError, match="status 404"):
-            get(source(begun, "nowhere"), tmp_path)
-        get(source(begun), tmp_path)
-        assert begun.requests[-1].status == 206
-
     def test_damaged_bytes_on_disk_cost_one_more_go_at_the_same_mirror(self, begun, tmp_path, content):
         (partial,) = [path for path in left_over(tmp_path) if path.name == "content"]
         with partial.open("r+b") as stream:
@@ -232,10 +209,9 @@ class TestResume:
         assert len(list(tmp_path.glob("*.bad-*"))) == 1
         assert (tmp_path / "photographs.bin").read_bytes() == content
 
-    @pytest.mark.parametrize("damaged", ['{"url": ', "7"])
-    def test_bytes_without_a_note_of_their_origin_are_not_used(self, begun, tmp_path, damaged):
+    def test_bytes_without_a_note_of_their_origin_are_not_used(self, begun, tmp_path):
         (note,) = [path for path in left_over(tmp_path) if path.name == "origin.json"]
-        note.write_text(damaged)
+        note.write_text('{"url": ')
         get(source(begun), tmp_path)
         assert [request.range for request in begun.requests] == [None]
 
@@ -260,7 +236,7 @@ def test_kill_9_and_the_next_process_goes_on(tmp_path, content):
         assert not (tmp_path / "photographs.bin").exists()
         server.files["a"].bytes_per_second = None
         get(spec, tmp_path)
-        assert int(ranges(server)[1].removeprefix("bytes=").rstrip("-")) >= 1_000_000
+        assert int(server.requests[1].range.removeprefix("bytes=").rstrip("-")) >= 1_000_000
     assert (tmp_path / "photographs.bin").read_bytes() == content
     assert not left_over(tmp_path)
 
@@ -279,142 +255,95 @@ def test_a_whole_file_of_unknown_size_that_was_not_yet_in_place_is_kept(tmp_path
     assert not left_over(tmp_path)
 
 
-def test_of_two_processes_one_fetches_and_the_other_waits(tmp_path, content):
-    with serve({"a": Served(content, bytes_per_second=3e6)}) as server:
-        spec = source(server)
-        both = [in_a_process(spec, tmp_path) for _ in range(2)]
-        for process in both:
-            assert process.wait() == 0, process.communicate()[1]
-            process.communicate()
-    assert len(server.requests) == 1
-    assert (tmp_path / "photographs.bin").read_bytes() == content
-
-
-def test_a_limit_met_in_the_middle_keeps_what_came(tmp_path, content):
-    limit = (
-        f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({1_000_000}, resource.RLIM_INFINITY))"
-    )
+def test_a_full_disk_keeps_the_bytes_that_came(tmp_path, content):
     with serve({"a": content}) as server:
         spec = source(server, sha256=sha(content))
-        process = in_a_process(spec, tmp_path, before=limit)
-        _, error = process.communicate()
-        assert process.returncode == 1
-        assert "File too large" in error
-        assert "Traceback" not in error
+        with no_room(1_000_000), pytest.raises(OSError, match="File too large"):
+            get(spec, tmp_path)
         get(spec, tmp_path)
-        assert ranges(server) == [None, "bytes=1000000-"]
+        assert [request.range for request in server.requests] == [None, "bytes=1000000-"]
     assert (tmp_path / "photographs.bin").read_bytes() == content
 
 
 def test_a_file_too_large_for_the_disk_is_refused_before_its_first_byte(tmp_path, content):
     large = Served(content, announce_length=False)
-    with (
-        serve({"a": large, "b": large}) as server,
-        pytest.raises(
-            VseppError, match=r"the rest of photographs\.bin needs 1,000,000,000\.00 GB and .* free"
-        ),
-    ):
-        get(source(server, "a", "b", size=10**18), tmp_path)
-    assert len(server.requests) == 1  # no other mirror makes room
+    with serve({"a": large, "b": large}) as server:
+        with pytest.raises(VseppError, match=r"photographs\.bin .*1,000,000,000\.00 GB"):
+            get(source(server, "a", "b", size=10**18), tmp_path)
+        assert len(server.requests) == 1  # no other mirror makes room
 
 
 def test_without_mirrors_the_way_by_hand_is_told(tmp_path):
-    spec = SourceSpec(
-        "flickr30k-images.zip",
-        instructions="Ask the authors for it.",
-        accepts=("flickr30k-images", "flickr30k_images"),
-        licence="research only",
-    )
-    with pytest.raises(VseppError) as raised:
+    spec = SourceSpec("a.zip", instructions="Ask the authors.", accepts=("a_b",), licence="research only")
+    with pytest.raises(VseppError) as error:
         get(spec, tmp_path)
-    message = str(raised.value)
-    for part in (
-        str(tmp_path / "flickr30k-images.zip"),
-        "Ask the authors for it.",
-        "as flickr30k-images, flickr30k_images)",
-        "`archives` in params/config.yaml",
-        "Licence: research only.",
-    ):
-        assert part in message
+    for part in (str(tmp_path / "a.zip"), "Ask the authors.", "a_b", "`archives`", "research only"):
+        assert part in str(error.value)
 
 
-class TestRecordedSums:
-    def test_the_first_download_is_recorded_loudly_and_demanded_afterwards(self, tmp_path, content, caplog):
-        lock = tmp_path / "sources.lock.yaml"
-        with serve({"a": content}) as server, caplog.at_level(logging.WARNING, "vsepp"):
-            spec = source(server)
-            assert get(spec, tmp_path)["verified"] == "recorded first time"
-            assert (
-                f"no sha256 is published for it. That of this first download, {sha(content)}" in caplog.text
-            )
-            entry = yaml.safe_load(lock.read_text())["photographs.bin"]
-            assert entry["sha256"] == sha(content)
-            assert (entry["size"], entry["url"]) == (len(content), server.url("a"))
-            assert lock.read_text().startswith("# SHA-256 of files")
+def test_the_sum_of_a_first_download_is_recorded_loudly_and_demanded_afterwards(tmp_path, content, caplog):
+    lock = tmp_path / "sources.lock.yaml"
+    with serve({"a": content}) as server, caplog.at_level(logging.WARNING, "vsepp"):
+        spec = source(server)
+        assert get(spec, tmp_path)["verified"] == "recorded first time"
+        assert sha(content) in caplog.text
+        entry = yaml.safe_load(lock.read_text())["photographs.bin"]
+        assert (entry["sha256"], entry["size"], entry["url"]) == (sha(content), len(content), server.url("a"))
+        (tmp_path / "photographs.bin").unlink()
+        assert get(spec, tmp_path)["verified"] == "recorded before"
+        (tmp_path / "photographs.bin").unlink()
+        server.files["a"].content = content[::-1]
+        with pytest.raises(VseppError, match=rf"{sha(content)} .*sources\.lock\.yaml"):
+            get(spec, tmp_path)
 
-            (tmp_path / "photographs.bin").unlink()
-            assert get(spec, tmp_path)["verified"] == "recorded before"
-            (tmp_path / "photographs.bin").unlink()
-            server.files["a"].content = content[::-1]
-            with pytest.raises(
-                VseppError, match=rf"with sha256 {sha(content)} \(.*sources\.lock\.yaml, recorded on 20"
-            ):
-                get(spec, tmp_path)
 
-    @pytest.mark.parametrize(
-        ("text", "expected"),
-        [
-            ("- a", "all of it: got"),
-            ("a: {", "not valid YAML"),
-            ("a.bin: {size: 1}", "a.bin.sha256: missing"),
-        ],
-    )
-    def test_a_damaged_record_is_refused(self, tmp_path, text, expected):
-        (tmp_path / "sources.lock.yaml").write_text(text)
-        with pytest.raises(VseppError, match=f"sources.lock.yaml: {expected}"):
-            get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path)
+@pytest.mark.parametrize(
+    ("text", "place"), [("- a", ""), ("a: {", ""), ("a.bin: {size: 1}", r"a\.bin\.sha256")]
+)
+def test_a_damaged_record_of_sums_is_refused(tmp_path, text, place):
+    (tmp_path / "sources.lock.yaml").write_text(text)
+    with pytest.raises(VseppError, match=rf"sources\.lock\.yaml: {place}"):
+        get(SourceSpec("a.bin", mirrors=("http://127.0.0.1:9/a",)), tmp_path)
 
 
 class TestFilesPutThere:
-    def test_one_is_read_once_verified_and_noted(self, tmp_path, content):
+    """A file that somebody put in the place of the download."""
+
+    def test_a_file_is_read_once_and_its_note_speaks_for_it_until_it_is_written_to(self, tmp_path, content):
         target = tmp_path / "photographs.bin"
         target.write_bytes(content)
         spec = SourceSpec("photographs.bin", sha256=sha(content), size=len(content))
         facts = get(spec, tmp_path)
         assert (facts["verified"], facts["url"]) == ("published", None)
-        before = target.stat().st_mtime_ns
-        target.write_bytes(content[::-1])  # of the same size and time: only the note speaks for it
-        os.utime(target, ns=(before, before))
+        time = target.stat().st_mtime_ns
+        target.write_bytes(content[::-1])
+        os.utime(target, ns=(time, time))
         assert get(spec, tmp_path) == facts
+        os.utime(target, ns=(time + 1, time + 1))
+        with pytest.raises(VseppError, match=sha(content[::-1])):
+            get(spec, tmp_path)
 
-    def test_a_wrong_one_is_refused_and_left_alone(self, tmp_path, content):
+    def test_another_file_is_refused_and_left_alone(self, tmp_path, content):
         target = tmp_path / "photographs.bin"
         target.write_bytes(content)
         with pytest.raises(VseppError, match=rf"sha256 {sha(content)}, expected {sha(b'')}"):
             get(SourceSpec("photographs.bin", sha256=sha(b"")), tmp_path)
-        with pytest.raises(VseppError, match="has 3,000,000 bytes, expected 7; it is damaged"):
+        with pytest.raises(VseppError, match="3,000,000 bytes, expected 7"):
             get(SourceSpec("photographs.bin", size=7), tmp_path)
         assert target.read_bytes() == content
 
-    def test_one_that_was_written_to_since_is_read_again(self, tmp_path, content):
-        target = tmp_path / "photographs.bin"
-        target.write_bytes(content)
-        spec = SourceSpec("photographs.bin", sha256=sha(content))
-        get(spec, tmp_path)
-        target.write_bytes(content[::-1])
-        with pytest.raises(VseppError, match="it is damaged or a different file"):
-            get(spec, tmp_path)
-
-    def test_a_folder_is_not_a_file(self, tmp_path):
+    def test_a_folder_is_refused(self, tmp_path):
         (tmp_path / "photographs.bin").mkdir()
-        with pytest.raises(VseppError, match=r"photographs\.bin: expected a file"):
+        with pytest.raises(VseppError, match=r"photographs\.bin"):
             get(SourceSpec("photographs.bin"), tmp_path)
 
 
-def test_several_processes_record_the_sums_of_all_their_files(tmp_path, content):
-    names = "abcd"
-    with serve(dict.fromkeys(names, content[:200_000])) as server:
-        fetching = [in_a_process(source(server, name, file=name), tmp_path) for name in names]
+def test_of_processes_that_want_one_file_one_fetches_it_and_all_record_their_sums(tmp_path, content):
+    """Three processes, two of them for the same file."""
+    slow, other = Served(content, bytes_per_second=3e6), content[:200_000]
+    with serve({"a": slow, "b": other}) as server:
+        fetching = [in_a_process(source(server, name, file=name), tmp_path) for name in "aab"]
         assert [process.communicate()[1] for process in fetching if process.wait()] == []
-    assert all((tmp_path / name).read_bytes() == content[:200_000] for name in names)
-    assert list(yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())) == [*names]
+        assert sorted(request.name for request in server.requests) == ["a", "b"]
+    assert (tmp_path / "a").read_bytes() == content and (tmp_path / "b").read_bytes() == other
+    assert list(yaml.safe_load((tmp_path / "sources.lock.yaml").read_text())) == ["a", "b"]
