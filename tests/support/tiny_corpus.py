@@ -6,8 +6,6 @@ And how to train on it: here, cut short, or in a process that is to be killed.
 import csv
 import dataclasses
 import json
-import resource
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -131,12 +129,9 @@ def run_in(folder, run, data, init_from=None, folders=None, **options):
     return folder / "out", facts
 
 
-def train_alone(spec, corpus, out, state, largest_file=None):
-    """Train with a checkpoint after every step; the system ends the process that writes a larger file."""
+def train_alone(spec, corpus, out, state):
+    """Train with a checkpoint after every step."""
     torch.set_num_threads(1)
-    if largest_file is not None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
     run = from_dict(RunSpec, json.loads(spec))
     train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
 

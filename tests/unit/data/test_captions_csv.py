@@ -78,11 +78,6 @@ def test_rows_of_another_folder_and_two_rows_of_one_file_are_refused(tmp_path):
     refused(corpus(tmp_path / "b", text, ("cats/1.jpg",)), "row 2: … 1.jpg … row 1")
 
 
-def test_options_that_no_reader_has_are_refused(tmp_path):
-    spec = corpus(tmp_path, "image,caption\na.jpg,A\n")
-    refused(replace(spec, reader=Component("captions_csv", {"foo": 1})), "foo")
-
-
 def test_an_image_that_loses_a_caption_is_left_out_with_its_others(tmp_path, caplog):
     names = [f"{number}.jpg" for number in range(60)]
     rows = "".join(f"{name},A dog\n{name},{'A cat' if name != '7.jpg' else ''}\n" for name in names)

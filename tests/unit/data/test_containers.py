@@ -91,26 +91,16 @@ def test_a_file_that_is_no_whole_archive_is_named(archive, tmp_path, damage):
         Container(tmp_path / "a.zip")
 
 
-@pytest.mark.parametrize("large", [False, True])
-def test_an_archive_that_lost_entries_of_its_directory_is_refused(tmp_path, monkeypatch, large):
-    if large:  # beyond so many members an archive has a second end, which counts them in 8 bytes
-        monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 2)
+def test_an_archive_that_lost_entries_of_its_directory_is_refused(tmp_path):
     path = packed(tmp_path / "a.zip", {f"{number}.jpg": b"" for number in range(3)})
     data = bytearray(path.read_bytes())
-    end, large_end = data.rfind(b"PK\5\6") + 10, data.rfind(b"PK\6\6") + 32
-    if large:
-        data[end : end + 2] = b"\xff\xff"
-        path.write_bytes(data)
-    assert len(Container(path).names) == 3
-    data[large_end if large else end] = 8
+    data[data.rfind(b"PK\5\6") + 10] = 8
     path.write_bytes(data)
     with pytest.raises(VseppError, match=r"a\.zip: .*3 of 8"):
         Container(path)
 
 
-@pytest.mark.parametrize(
-    "compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
-)
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("place", ["header", "middle", "end"])
 def test_one_wrong_byte_anywhere_in_a_member_is_found(tmp_path, compression, place):
     content = random.Random(0).randbytes(3000)
@@ -150,22 +140,6 @@ def test_a_member_that_cannot_be_read_is_named(tmp_path, fields, message):
         Container(path).read("bad.jpg")
 
 
-@pytest.mark.parametrize("place", range(len("flickr/0.jpg")))
-def test_a_name_that_a_wrong_byte_cuts_loses_no_member(tmp_path, place):
-    path = packed(tmp_path / "a.zip", {"flickr/0.jpg": b"x"})
-    data = bytearray(path.read_bytes())
-    data[data.rindex(b"flickr/0.jpg") + place] = 0
-    path.write_bytes(data)
-    with pytest.raises(VseppError, match=r"a\.zip"):
-        [Container(path).read(name) for name in Container(path).names]
-
-
-@pytest.mark.parametrize("name", ["../outside.jpg", "/etc/a.jpg", "über/c d:e.jpg"])
-def test_members_may_have_any_name_since_nothing_is_unpacked(tmp_path, name):
-    container = Container(packed(tmp_path / "a.zip", {name: b"x"}))
-    assert container.names == (name,) and container.read(name) == b"x"
-
-
 @pytest.mark.parametrize("name", ["../outside.jpg", "/etc/passwd", "a/../../outside.jpg"])
 def test_names_that_lead_out_of_a_folder_are_refused(tmp_path, name):
     (tmp_path / "outside.jpg").write_bytes(b"x")
@@ -188,12 +162,6 @@ def test_a_fifo_and_a_device_are_left_out_and_never_opened(tmp_path):
             container.read(f"{name}.jpg")
     with pytest.raises(VseppError, match="a FIFO"):
         Container(tmp_path / "fifo.jpg")
-
-
-def test_links_to_folders_are_not_followed(folder, tmp_path):
-    (folder / "round").symlink_to(folder)
-    (tmp_path / "linked").symlink_to(folder)
-    assert len(Container(tmp_path / "linked").names) == 20
 
 
 SYSTEM = (

@@ -41,12 +41,6 @@ def test_a_zip_and_sets_of_vectors_give_the_same_tables(tmp_path):
             pd.testing.assert_frame_equal(frame, expected)
 
 
-def test_a_missing_file_is_named(tmp_path):
-    spec = write_precomp(tmp_path)
-    (folder_of(spec) / "dev_caps.txt").unlink()
-    refused(spec, spec.files["folder"], "dev_caps.txt")
-
-
 # Text of captions → what the message names.
 CAPTIONS = {
     "too many": ("dev", "a caption\n" * 11, "dev_ims.npy has 2 rows … dev_caps.txt 11 captions"),

@@ -1,4 +1,4 @@
-"""States of captions under a frozen BERT equal the states of one caption at a time, in the tokens' order, after a kill too."""
+"""States of captions under a frozen BERT equal the states of one caption at a time, in the tokens' order."""
 
 import dataclasses
 
@@ -46,31 +46,17 @@ def test_states_are_those_of_one_caption_at_a_time(tokens, tmp_path, monkeypatch
     states, text = CaptionStates.open(tmp_path, tokens), encoder()
     rows = np.array([7, 3, 49])
     values, lengths = states.eval(rows)
-    for row, of_caption, length in zip(rows, values, lengths, strict=True):
+    for row, caption, length in zip(rows, values, lengths, strict=True):
         ids = torch.from_numpy(tokens.eval([row])[0])
         alone = text.states(ids, torch.tensor([length]))[0].detach().numpy()
-        np.testing.assert_allclose(of_caption[:length], alone, atol=1e-6)
-        assert (of_caption[length:] == 0).all()
-
-
-@pytest.mark.parametrize("rows_written", [1, 40, 100])
-def test_a_killed_step_goes_on_to_the_same_bits(tokens, tmp_path, monkeypatch, rows_written):
-    monkeypatch.setattr(captions, "CHUNK", 16)
-    whole = written(tokens, tmp_path / "whole", tmp_path / "state").read_bytes()
-    state = tmp_path / "cut"
-    state.mkdir()
-    header = len(whole) - len(tokens.ids) * 8 * 4
-    (state / captions.FILE).write_bytes(whole[: header + rows_written * 32 + 5])
-    assert written(tokens, tmp_path / "again", state).read_bytes() == whole
+        np.testing.assert_allclose(caption[:length], alone, atol=1e-6)
+        assert (caption[length:] == 0).all()
 
 
 def test_a_model_embeds_states_as_it_embeds_the_tokens(tokens, tmp_path):
     written(tokens, tmp_path, tmp_path / "state")
-    spec = change(
-        specs.MODEL,
-        text=Component("bert", {**FROZEN, "dim": specs.MODEL.joint_dim}),
-        caption_pooling=Component("gpo"),
-    )
+    text = Component("bert", {**FROZEN, "dim": specs.MODEL.joint_dim})
+    spec = change(specs.MODEL, text=text, caption_pooling=Component("gpo"))
     torch.manual_seed(0)
     model = JointEmbedding(spec, 5, 30)
     model.text.bert.load_state_dict(encoder().bert.state_dict())
@@ -88,20 +74,15 @@ def test_a_model_embeds_states_as_it_embeds_the_tokens(tokens, tmp_path):
 
 
 def test_states_of_other_tokens_are_refused(tokens, tmp_path):
-    path = written(tokens, tmp_path, tmp_path / "state")
+    written(tokens, tmp_path, tmp_path / "state")
     fewer = dataclasses.replace(tokens, ids=tokens.ids[:-1])
-    with pytest.raises(
-        VseppError, match=r"states\.npy: holds float32 \(\d+, 8\); expected an array float32 \(\d+, n\)"
-    ):
+    with pytest.raises(VseppError, match=r"states\.npy.*float32"):
         CaptionStates.open(tmp_path, fewer)
-    path.unlink()
-    with pytest.raises(VseppError, match=r"states\.npy: no such file"):
-        CaptionStates.open(tmp_path, tokens)
 
 
-def test_what_is_trained_on_top_does_not_decide_the_states():
+def test_layers_on_top_do_not_decide_the_states():
     text = Component("bert", {**FROZEN, "dim": 6, "dropout": 0.3})
     assert frozen_part(text) == Component("bert", {"weights": "file/bert.pt", **SIZES})
     assert frozen_part(Component("bert", SIZES)) is None
-    with pytest.raises(ValueError, match="frozen: got true with drawn weights"):
+    with pytest.raises(ValueError, match="frozen: got true"):
         Options(weights="random", frozen=True)

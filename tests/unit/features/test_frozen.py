@@ -1,3 +1,5 @@
+"""A feature is a function of its crop alone, whatever it is computed beside, in the run's precision."""
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ from closeness import assert_near
 
 from vsepp.base.spec import CropSpec
 from vsepp.features.crops import fixed_boxes, sizes_of
-from vsepp.features.frozen import ENCODE_BATCH, encode_crops
+from vsepp.features.frozen import encode_crops
 
 CPU = torch.device("cpu")
 SIZE = 40
@@ -44,7 +46,6 @@ def threads():
         ("mini/resnet_mini", 40, 150, {}),
         ("mini/resnet_mini", 40, 150, {"precision": "bf16"}),
         ("torchvision/resnet18", 96, 20, {}),
-        ("torchvision/resnet18", 96, 20, {"precision": "bf16"}),
     ],
 )
 def test_a_feature_is_the_same_bits_in_any_position_beside_any_others(
@@ -83,24 +84,3 @@ def test_how_an_encoder_is_run_changes_no_more_than_its_rounding(whole, architec
     # Inputs of a product are rounded by at most 2^-8; errors of a dozen layers add up like random ones.
     assert_near(rounded, exact, 2.0**-6)
     assert rounded.dtype == np.float32 and not np.array_equal(rounded, exact)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("architecture", MINI)
-@pytest.mark.parametrize(
-    ("running", "bound"),
-    [
-        ({}, 1e-5),
-        ({"precision": "tf32"}, 2.0**-9),
-        ({"precision": "bf16"}, 2.0**-6),
-    ],
-)
-def test_features_of_a_gpu_are_those_of_a_cpu_but_for_its_rounding(whole, architecture, running, bound, cuda):
-    images, rows = store(60), np.arange(60)
-    exact = encode(images, whole(architecture), rows)
-    assert_near(encode(images, whole(architecture, **running), rows, cuda), exact, bound)
-
-
-@pytest.mark.parametrize("count", [0, 1, ENCODE_BATCH, ENCODE_BATCH + 1])
-def test_any_number_of_crops(whole, count):
-    assert encode(store(3), whole("mini/vgg_mini"), np.arange(count) % 3).shape == (count, 128)

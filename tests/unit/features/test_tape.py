@@ -1,3 +1,5 @@
+"""A tape holds the features that an encoder in the training step would give, bit for bit."""
+
 import numpy as np
 import pytest
 import torch
@@ -44,19 +46,13 @@ def write(store, encoder, folder, state, *, crop=CROPS[0], rows=TRAINED) -> Tape
 
 @pytest.mark.parametrize("crop", CROPS, ids=lambda crop: crop.random)
 @pytest.mark.parametrize("architecture", ["mini/vgg_mini", "mini/resnet_mini"])
-@pytest.mark.parametrize(
-    "running",
-    [
-        {},
-        {"precision": "bf16"},
-        {"precision": "tf32"},
-    ],
-    ids=lambda running: "-".join(running.values()) or "default",
-)
-def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, architecture, crop, running):
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, architecture, crop, precision):
     # Two encoders, as tape and training are two processes.
-    tape = write(store, make(architecture, **running), tmp_path / "tape", tmp_path / "state", crop=crop)
-    inline = Inline(store, make(architecture, **running), crops_of(crop), CPU)
+    tape = write(
+        store, make(architecture, precision=precision), tmp_path / "tape", tmp_path / "state", crop=crop
+    )
+    inline = Inline(store, make(architecture, precision=precision), crops_of(crop), CPU)
     assert tape.dim == inline.dim == 128
     generator = np.random.default_rng(2)
     for epoch in (1, 0):
@@ -79,71 +75,45 @@ def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
         assert_near(feature, expected, 1e-3)  # of 16 bits
 
 
-def test_a_tape_says_which_epoch_or_caption_it_lacks(tmp_path, store, encoder):
+def test_an_epoch_or_caption_that_a_tape_lacks_is_named(tmp_path, store, encoder):
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
-    for absent in (0, 3, 500):
-        with pytest.raises(VseppError, match=rf"tape: the tape has no caption row {absent} \(1 of 2"):
+    for absent in (0, 500):
+        with pytest.raises(VseppError, match=rf"caption row {absent} \(1 of 2"):
             tape.batch(np.array([TRAINED[0], absent]), 0)
     # Another array in the folder is no epoch.
     np.save(tmp_path / "tape" / "epoch-copy.npy", np.zeros((len(TRAINED), 128), np.float16))
     with pytest.raises(VseppError, match=r"epoch-002\.npy"):
         Tape(tmp_path / "tape", 3)
-    with pytest.raises(VseppError, match=r"captions\.npy"):
-        Tape(tmp_path / "state", 2)
     np.save(tmp_path / "tape" / "epoch-001.npy", np.zeros((7, 128), np.float16))
     with pytest.raises(VseppError, match=r"epoch-001\.npy.*\b7\b"):
         Tape(tmp_path / "tape", 2)
 
 
-def test_a_stale_epoch_in_the_output_is_not_taken_for_a_new_one(tmp_path, store, encoder):
-    fresh = write(store, encoder, tmp_path / "fresh", tmp_path / "state")
-    stale = tmp_path / "tape"
-    stale.mkdir()
-    np.save(stale / "epoch-000.npy", np.zeros((len(TRAINED), 128), np.float16))
-    tape = write(store, encoder, stale, tmp_path / "state")
-    np.testing.assert_array_equal(tape.batch(TRAINED, 0).values, fresh.batch(TRAINED, 0).values)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (70_000, r"caption 1007, image row 0: a feature of 7e\+04 does not fit"),
-        (float("nan"), "image row 0 is not finite"),
-    ],
-)
-def test_what_does_not_fit_into_16_bits_is_refused_and_nothing_is_written_in_its_place(
-    tmp_path, store, make, value, said
+@pytest.mark.parametrize(("value", "message"), [(70_000, "7e\\+04"), (float("nan"), "not finite")])
+def test_values_beyond_16_bits_are_refused_and_nothing_is_written_in_their_place(
+    tmp_path, store, make, value, message
 ):
     encoder, rows = make("mini/vgg_mini"), np.arange(1, 9)
     good = encoder.network[-3].bias[3].item()
     with torch.no_grad():
         encoder.network[-3].bias[3] = value
-    with pytest.raises(VseppError, match=said):
+    with pytest.raises(VseppError, match=f"image row 0.*{message}"):
         write(store, encoder, tmp_path / "tape", tmp_path / "state", rows=rows)
-    with pytest.raises(VseppError, match=said):
+    with pytest.raises(VseppError, match=f"image row 0.*{message}"):
         Inline(store, encoder, crops_of(), CPU).batch(np.arange(1, 3), 0)
     with torch.no_grad():
         encoder.network[-3].bias[3] = good
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
-    assert torch.equal(
-        tape.batch(TRAINED, 0).values, Inline(store, encoder, crops_of(), CPU).batch(TRAINED, 0).values
-    )
-
-
-def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(tmp_path, store, make):
-    encoder, places = make("mini/vgg_mini"), (tmp_path / "tape", tmp_path / "state")
-    encoder.dim = 2**40
-    with pytest.raises(VseppError, match=r"a tape of 3 epochs needs 791,648\.\d\d GB"):
-        write_tape(store, encoder, crops_of(), TRAINED, 3, *places, device=CPU)
-    assert not list((tmp_path / "state").iterdir())
+    inline = Inline(store, encoder, crops_of(), CPU)
+    assert torch.equal(tape.batch(TRAINED, 0).values, inline.batch(TRAINED, 0).values)
 
 
 @pytest.mark.gpu
 def test_inline_features_of_a_gpu_are_those_of_a_tape_written_on_it(tmp_path, store, make, cuda):
     encoder = make("mini/vgg_mini")
     inline = Inline(torch.from_numpy(store).to(cuda), encoder, crops_of(), cuda)
-    found = inline.batch(TRAINED, 1).values
+    values = inline.batch(TRAINED, 1).values
     write_tape(store, encoder, crops_of(), TRAINED, 2, tmp_path / "tape", tmp_path / "state", device=cuda)
     expected = np.load(tmp_path / "tape" / "epoch-001.npy")
-    assert found.dtype == torch.float16 and found.device == cuda and not found.is_inference()
-    np.testing.assert_array_equal(found.cpu().numpy().view(np.uint16), expected.view(np.uint16))
+    assert values.dtype == torch.float16 and values.device == cuda and not values.is_inference()
+    np.testing.assert_array_equal(values.cpu().numpy().view(np.uint16), expected.view(np.uint16))

@@ -23,37 +23,35 @@ def table(texts, splits):
 
 def whole(vectors):
     rows = np.repeat(np.arange(len(vectors)), np.diff(vectors.offsets))
-    found = np.zeros((len(vectors), vectors.columns.max(initial=0) + 1))
-    found[rows, vectors.columns] = vectors.values
-    return found
+    dense = np.zeros((len(vectors), vectors.columns.max(initial=0) + 1))
+    dense[rows, vectors.columns] = vectors.values
+    return dense
 
 
 def test_rare_words_weigh_more_and_words_of_every_caption_nothing():
-    captions = table(TEXTS[:3], "train")
-    found = whole(tfidf_vectors(captions, ("train",)))
+    values = whole(tfidf_vectors(table(TEXTS[:3], "train"), ("train",)))
     # "a" is in all three captions, "dog" in two, each other word in one.
     once, twice = math.log(3), math.log(3 / 2)
     first, second, third = [once, twice, once], [once], [twice, once]
-    for row, weights in enumerate((first, second, third)):
+    for row, weights in zip(values, (first, second, third), strict=True):
         length = math.hypot(*weights)
-        assert sorted(found[row][found[row] > 0]) == pytest.approx(sorted(w / length for w in weights))
+        assert sorted(row[row > 0]) == pytest.approx(sorted(weight / length for weight in weights))
     similar = twice * twice / (math.hypot(*first) * math.hypot(*third))
-    np.testing.assert_allclose(found @ found.T, [[1, 0, similar], [0, 1, 0], [similar, 0, 1]], atol=1e-6)
+    np.testing.assert_allclose(values @ values.T, [[1, 0, similar], [0, 1, 0], [similar, 0, 1]], atol=1e-6)
 
 
 def test_a_word_twice_weighs_twice():
-    found = whole(tfidf_vectors(table(["dog dog cat", "bird"], "train"), ("train",)))
-    assert sorted(found[0][found[0] > 0]) == pytest.approx([1 / math.sqrt(5), 2 / math.sqrt(5)])
+    row, _ = whole(tfidf_vectors(table(["dog dog cat", "bird"], "train"), ("train",)))
+    assert sorted(row[row > 0]) == pytest.approx([1 / math.sqrt(5), 2 / math.sqrt(5)])
 
 
 def test_words_that_no_training_caption_has_count_nothing(tmp_path):
     captions = table(TEXTS, ["train", "train", "train", "val", "test"])
-    made = tfidf_vectors(captions, ("train",))
-    assert len(made) == 5 and not whole(made)[3:].any()
-    made.save(tmp_path)
-    read = CaptionVectors.load(tmp_path)
-    np.testing.assert_array_equal(whole(read), whole(made))
-    with pytest.raises(VseppError, match=r"no captions in restval; its splits are test, train, val"):
+    vectors = tfidf_vectors(captions, ("train",))
+    assert len(vectors) == 5 and not whole(vectors)[3:].any()
+    vectors.save(tmp_path)
+    np.testing.assert_array_equal(whole(CaptionVectors.load(tmp_path)), whole(vectors))
+    with pytest.raises(VseppError, match=r"restval.*test, train, val"):
         tfidf_vectors(captions, ("restval",))
 
 
@@ -80,9 +78,7 @@ def test_minilm_vectors_are_those_of_sentence_transformers(tmp_path):
     assert similar[0, 1] > 0.5 > 0.3 > similar[0, 2]
 
 
-def test_a_file_of_something_else_is_refused(tmp_path):
+def test_a_file_of_something_else_is_named(tmp_path):
     np.savez(tmp_path / "vectors.npz", ids=np.ones(3))
-    with pytest.raises(VseppError, match=r"vectors\.npz: holds 'ids\.npy'"):
+    with pytest.raises(VseppError, match=r"vectors\.npz: .*'ids\.npy'"):
         CaptionVectors.load(tmp_path)
-    with pytest.raises(VseppError, match="no such file; expected a file of captions' vectors"):
-        CaptionVectors.load(tmp_path / "nowhere")

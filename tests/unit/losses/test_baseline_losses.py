@@ -18,48 +18,48 @@ from vsepp.losses import (
 MARGIN = 0.3
 
 
-def violations(positive, others):
-    return [max(0.0, MARGIN - positive + other) for other in others]
+def violations(positive, negatives):
+    return [max(0.0, MARGIN - positive + negative) for negative in negatives]
 
 
-def sh(positive, others):  # Eq. 5
-    return sum(violations(positive, others))
+def sh(positive, negatives):  # Eq. 5
+    return sum(violations(positive, negatives))
 
 
-def mh(positive, others):  # Eq. 6
-    return max([0.0, *violations(positive, others)])
+def mh(positive, negatives):  # Eq. 6
+    return max([0.0, *violations(positive, negatives)])
 
 
-def top(positive, others):
-    return sum(sorted(violations(positive, others))[-2:])
+def top(positive, negatives):
+    return sum(sorted(violations(positive, negatives))[-2:])
 
 
-def soft_max(positive, others, tau=0.2):
-    return tau * math.log(1 + sum(math.exp(cost / tau) - 1 for cost in violations(positive, others)))
+def soft_max(positive, negatives, tau=0.2):
+    return tau * math.log(1 + sum(math.exp(cost / tau) - 1 for cost in violations(positive, negatives)))
 
 
-def semi_hard(positive, others):
-    return max([0.0, *violations(positive, [other for other in others if other <= positive])])
+def semi_hard(positive, negatives):
+    return max([0.0, *violations(positive, [negative for negative in negatives if negative <= positive])])
 
 
-def nce(positive, others, tau=0.2):
-    total = sum(math.exp(one / tau) for one in [positive, *others])
+def nce(positive, negatives, tau=0.2):
+    total = sum(math.exp(score / tau) for score in [positive, *negatives])
     return -math.log(math.exp(positive / tau) / total)
 
 
-def sigmoids(positive, others, tau=0.2, bias=-1.5):
+def sigmoids(positive, negatives, tau=0.2, bias=-1.5):
     def cost(sign, similarity):
         return math.log(1 + math.exp(-sign * (similarity / tau + bias)))
 
-    return cost(1, positive) / 2 + sum(cost(-1, other) for other in others) / 2
+    return cost(1, positive) / 2 + sum(cost(-1, negative) for negative in negatives) / 2
 
 
-def multi_similarity(positive, others, alpha=2.0, beta=5.0, threshold=0.4, epsilon=0.3):
-    near = [other for other in others if other > positive - epsilon]
+def multi_similarity(positive, negatives, alpha=2.0, beta=5.0, threshold=0.4, epsilon=0.3):
+    near = [negative for negative in negatives if negative > positive - epsilon]
     if not near:
         return 0.0
     pull = math.log(1 + math.exp(-alpha * (positive - threshold))) / alpha
-    return pull + math.log(1 + sum(math.exp(beta * (other - threshold)) for other in near)) / beta
+    return pull + math.log(1 + sum(math.exp(beta * (negative - threshold)) for negative in near)) / beta
 
 
 NAIVE = {
@@ -87,16 +87,16 @@ def test_a_loss_is_its_equation_written_as_loops(name, case):
         image_of = None
     expected, s = 0.0, scores.tolist()
     for q in range(queries or pairs):
-        others = [
-            other
-            for other in (range(pairs) if negatives is None else negatives)
-            if (other != q if image_of is None else image_of[other] != image_of[q])
+        candidates = [
+            candidate
+            for candidate in (range(pairs) if negatives is None else negatives)
+            if (candidate != q if image_of is None else image_of[candidate] != image_of[q])
         ]
-        expected += naive(s[q][q], [s[q][other] for other in others])
-        expected += naive(s[q][q], [s[other][q] for other in others])
+        expected += naive(s[q][q], [s[q][candidate] for candidate in candidates])
+        expected += naive(s[q][q], [s[candidate][q] for candidate in candidates])
     options = components.options("loss", Component(name, options))
-    found = components.load("loss", name).loss(scores, options, batch_of(queries, negatives, image_of))
-    assert found.item() == pytest.approx(expected, abs=1e-9)
+    value = components.load("loss", name).loss(scores, options, batch_of(queries, negatives, image_of))
+    assert value.item() == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_learned_temperature_begins_at_the_option_and_stops_at_clips_limit():

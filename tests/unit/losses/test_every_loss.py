@@ -36,21 +36,21 @@ def test_a_loss_that_says_that_it_trains_a_temperature_gives_its_scale(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "key"),
     [
-        ("max_of_hinges", {"margin": 0}, "margin of loss max_of_hinges: got 0; input should be greater than 0"),
-        ("max_of_hinges", {"curriculum": 1.5}, r"curriculum of loss max_of_hinges: got 1.5; input should be less than or equal to 1"),
-        ("sum_of_hinges", {"curriculum": 0.5}, "curriculum of loss sum_of_hinges: unknown key; known here are margin, mask_same_image$"),
-        ("top_of_hinges", {"k": 0}, "k of loss top_of_hinges: got 0; input should be greater than or equal to 1"),
-        ("soft_max_of_hinges", {"temperature": 0}, "temperature of loss soft_max_of_hinges: got 0; input should be greater than 0"),
-        ("info_nce", {"temperature": 0}, "temperature of loss info_nce: got 0; input should be greater than or equal to 0.01"),
-        ("relative_margins", {"vectors": "bert"}, "vectors of loss relative_margins: got 'bert'; input should be 'tfidf' or 'minilm'"),
-        ("goal", {"epsilon": -1.0}, "epsilon of loss goal: got -1.0; input should be greater than or equal to 0"),
-        ("goal", {"triplet": "ncs"}, "triplet of loss goal: got 'ncs'; input should be 'constant', 'nca' or 'circle'"),
-        ("goal", {"pair": "ms"}, "pair of loss goal: got 'ms'; input should be 'constant', 'linear', 'sigmoid', 'linear_ms' or 'sigmoid_ms'"),
-        ("gaol", {}, "no loss is named 'gaol'; there are binomial_deviance, circle, goal, "),
+        ("max_of_hinges", {"margin": 0}, "margin .*got 0"),
+        ("max_of_hinges", {"curriculum": 1.5}, "curriculum .*got 1.5"),
+        ("sum_of_hinges", {"curriculum": 0.5}, "curriculum .*margin, mask_same_image$"),
+        ("top_of_hinges", {"k": 0}, "k .*got 0"),
+        ("soft_max_of_hinges", {"temperature": 0}, "temperature .*got 0"),
+        ("info_nce", {"temperature": 0}, "temperature .*got 0"),
+        ("relative_margins", {"vectors": "bert"}, "vectors .*got 'bert'"),
+        ("goal", {"epsilon": -1.0}, "epsilon .*got -1.0"),
+        ("goal", {"triplet": "ncs"}, "triplet .*got 'ncs'"),
+        ("goal", {"pair": "ms"}, "pair .*got 'ms'"),
+        ("gaol", {}, "'gaol'.* goal"),
     ],
-)  # fmt: skip
-def test_wrong_names_and_options_are_refused(name, options, said):
-    with pytest.raises(VseppError, match=said):
+)
+def test_wrong_names_and_options_are_refused(name, options, key):
+    with pytest.raises(VseppError, match=key):
         components.options("loss", Component(name, options))

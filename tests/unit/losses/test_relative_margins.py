@@ -26,10 +26,10 @@ def rows_of(folders, images, captions):
 def test_a_margin_is_the_smallest_over_the_other_images_captions(tmp_path):
     folders = write_corpus(tmp_path, [DOGS, RETRIEVERS])
     dogs_grass, pugs_lawn = 0, 1
-    found = rows_of(folders, [1], [dogs_grass, pugs_lawn])
+    margins = rows_of(folders, [1], [dogs_grass, pugs_lawn])
     # "dogs grass" shares one word each with "dogs field" and "grass retrievers", in both the rarer of the two words is the other.
     shared = TWICE * TWICE / (math.hypot(TWICE, TWICE) * math.hypot(TWICE, ONCE))
-    torch.testing.assert_close(found, torch.tensor([[1 - shared, 1.0]]))
+    torch.testing.assert_close(margins, torch.tensor([[1 - shared, 1.0]]))
     # The other way round another caption is the closest: of the two images' captions each has margins of its own.
     field = 5
     torch.testing.assert_close(rows_of(folders, [0], [field]), torch.tensor([[1 - shared]]))
@@ -57,21 +57,16 @@ def test_the_loss_is_its_equation_written_as_loops(tmp_path, options, dense):
     def margin(image, caption):
         return min(1 - float(whole[own] @ whole[caption]) for own in np.flatnonzero(owners == image))
 
-    made = Options(**options)
+    chosen = Options(**options)
     expected = 0.0
     for q in range(queries):
         costs = ([0.0], [0.0])
         for other in range(len(captions)):
-            if other != q and not (made.mask_same_image and images[other] == images[q]):
-                for found, (i, c) in zip(costs, ((q, other), (other, q)), strict=True):
-                    allowed = made.scale * margin(images[i], captions[c])
-                    found.append(max(0.0, allowed - scores[q, q].item() + scores[i, c].item()))
-        expected += sum(map(max if made.hardest else sum, costs))
-    known = Batch(
-        queries,
-        image_rows=torch.tensor(images),
-        caption_rows=torch.tensor(captions),
-        state=State(made, folders),
-    )
-    found = relative_margins.loss(scores, made, known)
-    assert found.item() == pytest.approx(expected, abs=1e-2 if dense else 1e-5)
+            if other != q and not (chosen.mask_same_image and images[other] == images[q]):
+                for side, (i, c) in zip(costs, ((q, other), (other, q)), strict=True):
+                    allowed = chosen.scale * margin(images[i], captions[c])
+                    side.append(max(0.0, allowed - scores[q, q].item() + scores[i, c].item()))
+        expected += sum(map(max if chosen.hardest else sum, costs))
+    rows = {"image_rows": torch.tensor(images), "caption_rows": torch.tensor(captions)}
+    value = relative_margins.loss(scores, chosen, Batch(queries, **rows, state=State(chosen, folders)))
+    assert value.item() == pytest.approx(expected, abs=1e-2 if dense else 1e-5)

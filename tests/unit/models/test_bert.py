@@ -2,16 +2,12 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
-import specs
 import torch
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component
 from vsepp.data.captions import Vocabulary, minilm_file
-from vsepp.models.joint import l2_normalise, load_joint
 from vsepp.models.text.bert import Options, TextEncoder
 
 SMALL = Options(dim=6, layers=2, hidden=8, heads=2, intermediate=16, positions=12)
@@ -58,9 +54,9 @@ def assert_states_are_theirs(encoder, theirs, ids, lengths, tolerance):
     inside = torch.arange(ids.shape[1]) < lengths[:, None]
     with torch.inference_mode():
         expected = encoder.linear(theirs(input_ids=ids, attention_mask=inside.long()).last_hidden_state)
-        found = encoder(ids, lengths)
-    assert found.shape == (*ids.shape, encoder.linear.out_features)
-    torch.testing.assert_close(found[inside], expected[inside], rtol=0, atol=tolerance)
+        states = encoder(ids, lengths)
+    assert states.shape == (*ids.shape, encoder.linear.out_features)
+    torch.testing.assert_close(states[inside], expected[inside], rtol=0, atol=tolerance)
 
 
 def test_names_shapes_and_states_are_those_of_transformers_for_drawn_weights():
@@ -80,11 +76,6 @@ def test_states_of_captions_are_those_of_transformers_with_the_weights_of_minilm
     rows = [vocabulary.encode(text) for text in CAPTIONS]
     lengths = torch.tensor([len(row) for row in rows])
     ids = torch.tensor([row + [0] * (int(lengths.max()) - len(row)) for row in rows])
-    with torch.inference_mode():
-        together = l2_normalise(encoder(ids, lengths))
-        for row, length in enumerate(lengths.tolist()):
-            alone = l2_normalise(encoder(ids[row : row + 1, :length], lengths[row : row + 1]))[0]
-            torch.testing.assert_close(together[row, :length], alone, rtol=0, atol=1e-6)
     assert_states_are_theirs(encoder, theirs_of(encoder, MINILM, len(vocabulary)), ids, lengths, 2e-5)
 
 
@@ -100,23 +91,11 @@ def test_a_caption_has_the_same_states_however_long_the_others_of_its_batch_are(
             assert torch.equal(other_pads[row, :length], together[row, :length])
 
 
-def test_dropout_is_active_in_training_alone_and_padding_gives_no_gradient():
-    encoder = encoder_of(dataclasses.replace(SMALL, dropout=0.5))
-    ids, lengths = captions_of([5, 3])
-    assert torch.equal(encoder(ids, lengths), encoder(ids, lengths))
-    encoder.train()
-    assert not torch.equal(encoder(ids, lengths), encoder(ids, lengths))
-    encoder(ids, lengths)[1, :3].sum().backward()
-    gradient = encoder.bert.embeddings.word_embeddings.weight.grad.abs().sum(dim=1)
-    assert set(gradient.nonzero().flatten().tolist()) == set(ids[1, :3].tolist())
-
-
 def test_weights_are_drawn_as_berts_and_sizes_are_those_of_bert_base():
     encoder = encoder_of(dataclasses.replace(SMALL, hidden=256, intermediate=512), 500)
     words = encoder.bert.embeddings.word_embeddings.weight
-    assert float(words.detach().std()) == pytest.approx(0.02, rel=0.02) and float(
-        words.detach().mean()
-    ) == pytest.approx(0, abs=1e-3)
+    assert float(words.detach().std()) == pytest.approx(0.02, rel=0.02)
+    assert float(words.detach().mean()) == pytest.approx(0, abs=1e-3)
     with torch.device("meta"):
         base = TextEncoder(30_522)
     assert sum(p.numel() for p in base.bert.parameters()) == 108_891_648
@@ -131,18 +110,17 @@ def as_published(encoder, form):
     state[f"{prefix}pooler.dense.weight"] = torch.ones(8, 8)
     state[f"{prefix}embeddings.position_ids"] = torch.arange(12)[None]
     if form == "pretraining":
-        state = {
-            key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
-                "LayerNorm.bias", "LayerNorm.beta"
-            ): value
-            for key, value in state.items()
-        }
+        oldest = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        for name, old in oldest.items():
+            state = {key.replace(name, old): value for key, value in state.items()}
         state["cls.predictions.bias"] = torch.ones(WORDS)
     return state
 
 
-@pytest.mark.parametrize("form", ["plain", "prefixed", "pretraining"])
-@pytest.mark.parametrize("name", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [("plain", "model.safetensors"), ("prefixed", "model.safetensors"), ("pretraining", "pytorch_model.bin")],
+)
 def test_a_training_starts_from_the_weights_of_a_published_file(tmp_path, form, name):
     source, path = encoder_of(seed=7), tmp_path / name
     with torch.no_grad():
@@ -167,64 +145,38 @@ def test_fewer_layers_are_the_first_ones_of_a_file_and_without_a_map_states_are_
         assert torch.equal(source.bert.state_dict()[key], value), key
     ids, lengths = captions_of([5, 3])
     assert torch.equal(encoder(ids, lengths), encoder.states(ids, lengths))
-    with pytest.raises(ValueError, match=r"^dim: got 9"):
-        dataclasses.replace(options, dim=9)
 
 
 @pytest.mark.parametrize(
-    ("change", "words", "said"),
+    ("change", "words", "name"),
     [
-        ({"layers": 3}, WORDS, r"missing: encoder\.layer\.2\."),
-        ({}, 21, r"shape: embeddings\.word_embeddings\.weight \[20, 8\] for \[21, 8\]"),
+        ({"layers": 3}, WORDS, r"encoder\.layer\.2\."),
+        ({}, 21, r"word_embeddings\.weight \[20, 8\] for \[21, 8\]"),
     ],
 )
-def test_a_file_of_a_bert_of_other_sizes_is_refused(tmp_path, change, words, said):
+def test_a_file_of_a_bert_of_other_sizes_is_refused(tmp_path, change, words, name):
     path = tmp_path / "model.safetensors"
     save_file(as_published(encoder_of(), "prefixed"), path)
     other = encoder_of(dataclasses.replace(SMALL, weights="file/model.safetensors", **change), words)
-    with pytest.raises(VseppError, match=rf"model\.safetensors: not the weights of this BERT; .*{said}"):
+    with pytest.raises(VseppError, match=rf"model\.safetensors: .*{name}"):
         other.start(path)
-    with pytest.raises(VseppError, match=r"the file 'model\.safetensors', but no path was given"):
-        other.start(None)
 
 
 def test_minilm_is_one_file(tmp_path, monkeypatch):
-    path = tmp_path / "model.safetensors"
-    save_file(as_published(encoder_of(), "plain"), path)
+    save_file(as_published(encoder_of(), "plain"), tmp_path / "model.safetensors")
     monkeypatch.setattr("vsepp.models.text.bert.minilm_file", lambda name: tmp_path / name)
-    with pytest.raises(VseppError, match=r"model\.safetensors: has SHA-256 .*, expected 53aa51172d14"):
+    with pytest.raises(VseppError, match=r"model\.safetensors: .*53aa51172d14"):
         encoder_of(dataclasses.replace(MINILM, layers=6), 4).start(None)
 
 
-def test_a_caption_longer_than_the_positions_is_refused():
-    ids, lengths = captions_of([13])
-    with pytest.raises(VseppError, match="a caption has 13 tokens; text encoder bert has 12 positions"):
-        encoder_of()(ids, lengths)
-
-
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "key"),
     [
-        ({"weights": "minilm"}, "layers: got 12; weights minilm have 6"),
-        ({"hidden": 100}, "heads: got 12; expected a divisor of hidden, 100"),
+        ({"weights": "minilm"}, "layers: got 12"),
+        ({"hidden": 100}, "heads: got 12"),
+        ({**vars(SMALL), "linear": False}, "dim: got 6"),
     ],
 )
-def test_sizes_that_cannot_be_are_refused(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_sizes_that_cannot_be_are_refused(options, key):
+    with pytest.raises(ValueError, match=f"^{key}"):
         Options(**options)
-
-
-def test_a_trained_model_is_loaded_without_the_weights_that_it_started_from(tmp_path, monkeypatch):
-    monkeypatch.setattr("vsepp.models.text.bert.minilm_file", None)
-    text = Component("bert", {**dataclasses.asdict(SMALL), "weights": "file/x.safetensors"})
-    pooled = {"caption_pooling": Component("first")} if hasattr(specs.MODEL, "caption_pooling") else {}
-    model = dataclasses.replace(specs.MODEL, text=text, joint_dim=6, **pooled)
-    weights = {f"text.{key}": value for key, value in encoder_of().state_dict().items()}
-    weights["image_map.weight"] = torch.ones(6, 5)
-    if model.image_bias:
-        weights["image_map.bias"] = torch.ones(6)
-    save_file(weights, tmp_path / "model.safetensors")
-    joint = load_joint(specs.change(specs.RUN, model=model), tmp_path / "model.safetensors", WORDS)
-    ids, lengths = captions_of([4, 3])
-    assert torch.equal(joint.text(ids, lengths), encoder_of()(ids, lengths))
-    assert np.isfinite(joint.text(ids, lengths).detach().numpy()).all()

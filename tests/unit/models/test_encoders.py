@@ -1,11 +1,10 @@
+"""Encoders of images: their feature, their input, and the files that keep them."""
+
 import json
-import re
-from pathlib import Path
 
 import pytest
 import specs
 import torch
-from processes import python
 
 from vsepp.base.errors import VseppError
 from vsepp.models.encoder import build_encoder, encoder_dim, load_encoder, save_encoder
@@ -44,17 +43,9 @@ def test_normalise_scales_each_channel():
     assert (crops[1] == 0).all()
 
 
-@pytest.mark.parametrize(
-    ("architecture", "said"),
-    [
-        ("mini/vgg_maxi", "'mini/vgg_maxi'.*resnet_mini, vgg_mini"),
-        ("timm/vgg19", "'timm'.*lite, mini, torchvision"),
-        ("base/vgg19", "'base'.*lite, mini, torchvision"),
-        ("torchvision/vgg20", "'torchvision/vgg20'.*vgg19"),
-    ],
-)
-def test_unknown_architectures_are_refused_with_a_list_of_known_ones(architecture, said):
-    with pytest.raises(VseppError, match=said):
+@pytest.mark.parametrize("architecture", ["mini/vgg_maxi", "timm/vgg19", "torchvision/vgg20"])
+def test_an_unknown_architecture_is_named(architecture):
+    with pytest.raises(VseppError, match=r"'.*(vgg_maxi|timm|vgg20)'"):
         build_encoder(spec(architecture))
 
 
@@ -73,45 +64,18 @@ def test_a_saved_encoder_gives_the_same_features(tmp_path, architecture):
     assert torch.equal(loaded.eval()(pixels), encoder.eval()(pixels))
 
 
-def test_loading_refuses_another_architecture_and_an_incomplete_folder(tmp_path):
+def test_the_weights_of_another_architecture_are_refused(tmp_path):
     save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
-    with pytest.raises(
-        VseppError, match=r"encoder\.safetensors: .*'mini/resnet_mini'.*\b0\.weight \[16, 3, 3, 3\]"
-    ):
+    with pytest.raises(VseppError, match=r"encoder\.safetensors: .*\b0\.weight \[16, 3, 3, 3\]"):
         load_encoder(spec("mini/resnet_mini"), tmp_path)
-    (tmp_path / "encoder.safetensors").unlink()
-    with pytest.raises(VseppError, match=r"encoder\.safetensors: no such file"):
-        load_encoder(spec("mini/vgg_mini"), tmp_path)
-    assert encoder_dim(tmp_path) == 128
 
 
-def halved(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def without_dim(path):
-    path.write_text(
-        json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "dim"})
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("encoder.safetensors", halved),
-        ("encoder.safetensors", lambda path: path.write_bytes(b"x" * 100)),
-        ("encoder.safetensors", lambda path: path.write_bytes(b"")),
-        ("encoder.safetensors", lambda path: torch.save({"0.weight": torch.ones(2)}, path)),
-        ("encoder.safetensors", lambda path: path.write_bytes((1 << 40).to_bytes(8, "little") + b"{}")),
-        ("encoder.json", halved),
-        ("encoder.json", without_dim),
-        ("encoder.json", Path.unlink),
-    ],
-)
-def test_a_damaged_folder_is_one_sentence_that_names_the_file_and_what_to_delete(tmp_path, name, damage):
+@pytest.mark.parametrize("name", ["encoder.safetensors", "encoder.json"])
+def test_a_damaged_file_is_named(tmp_path, name):
     save_encoder(build_encoder(spec("mini/vgg_mini")), tmp_path)
-    damage(tmp_path / name)
-    with pytest.raises(VseppError, match=rf"{re.escape(str(tmp_path / name))}: .*delete"):
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(VseppError, match=rf"{name}: .*delete"):
         load_encoder(spec("mini/vgg_mini"), tmp_path)
         encoder_dim(tmp_path)
 
@@ -119,22 +83,10 @@ def test_a_damaged_folder_is_one_sentence_that_names_the_file_and_what_to_delete
 def test_vit_minis_feature_is_the_normalised_class_token_of_one_size_of_input():
     encoder = build_encoder(spec("vit/vit_mini", 40)).eval()
     pixels = torch.randn(3, 3, 40, 40)
-    kept = []
-    encoder.network.encoder.ln.register_forward_hook(lambda module, given, made: kept.append(made))
-    found = encoder(pixels)
-    assert found.shape == (3, 128) and kept[0].shape == (3, 1 + 5 * 5, 128)
-    assert torch.equal(found, kept[0][:, 0])
+    tokens = []
+    encoder.network.encoder.ln.register_forward_hook(lambda module, inputs, outputs: tokens.append(outputs))
+    features = encoder(pixels)
+    assert features.shape == (3, 128) and tokens[0].shape == (3, 1 + 5 * 5, 128)
+    assert torch.equal(features, tokens[0][:, 0])
     with pytest.raises(AssertionError, match="Wrong image height"):
         encoder(torch.randn(3, 3, 48, 48))
-
-
-def test_loading_imports_no_compiler(tmp_path):
-    code = (
-        "import sys, specs; from pathlib import Path; from safetensors.torch import save_file; from torch import nn;"
-        "from vsepp.models import weights; from vsepp.models.encoder import build_encoder;"
-        "build = lambda shapes: nn.ModuleList([nn.Embedding(2, 3), build_encoder(specs.ENCODER)]);"
-        "state = {name: values.contiguous() for name, values in build({}).state_dict().items()};"
-        "save_file(state, sys.argv[1]); weights.load(Path(sys.argv[1]), build, 'these');"
-        "assert 'sympy' not in sys.modules"
-    )
-    python(code, str(tmp_path / "weights.safetensors"))

@@ -2,10 +2,8 @@
 
 import pytest
 import torch
-from torch import nn
 
 from vsepp.models.precision import fp32_products_in, products_in
-from vsepp.models.text.gru import Options, TextEncoder
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SETTINGS = {"fp32": (False, False), "tf32": (True, True), "bf16": (False, True)}
@@ -43,29 +41,3 @@ def test_products_of_a_cpu_are_in_the_given_precision_and_nothing_is_set_for_gpu
     with torch.autocast("cpu", torch.bfloat16), products_in(precision, CPU):
         assert (inputs @ inputs).dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
         assert settings() == outside
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("layer", ["matrix product", "convolution", "GRU"])
-def test_fp32_on_a_gpu_is_ieee_and_tf32_has_ten_bits_of_fraction(layer, cuda):
-    torch.manual_seed(0)
-    module, inputs = {
-        "matrix product": (nn.Linear(512, 512), (torch.randn(256, 512),)),
-        "convolution": (nn.Conv2d(64, 64, 3), (torch.randn(16, 64, 32, 32),)),
-        "GRU": (
-            TextEncoder(50, Options(256, 512)),
-            (torch.randint(50, (64, 9)), torch.full((64,), 9)),
-        ),
-    }[layer]
-    exact = module.double()(*(x.double() if x.is_floating_point() else x for x in inputs))
-    module = module.float().cuda()
-    there = [x.cuda() if x.is_floating_point() or x.dim() > 1 else x for x in inputs]
-    errors = {}
-    for precision in ("fp32", "tf32"):
-        with torch.inference_mode(), fp32_products_in(precision, CUDA):
-            found = module(*there).double().cpu()
-        errors[precision] = float((found - exact).norm() / exact.norm())
-    assert errors["fp32"] < 1e-5 and errors["tf32"] < 2e-3
-    # Which kernel cuDNN takes is its own choice.
-    if layer == "matrix product" and torch.cuda.get_device_capability() >= (8, 0):
-        assert errors["tf32"] > 2e-5

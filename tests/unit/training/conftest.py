@@ -1,24 +1,25 @@
 import numpy as np
 import own_loss
 import pytest
-from installed import install
+from installed import MOMENTUM, OWN_HEAD, install
 from tiny_corpus import artefacts
 
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory):
-    """Folder of an installed package with a loss."""
+    """Folder of an installed package with a loss, an optimiser and an image head."""
     folder = tmp_path_factory.mktemp("package")
     with pytest.MonkeyPatch.context() as patch:
         install(patch, folder, "vsepp.losses", own_loss.RUN.loss.name, own_loss.SOURCE)
+        install(patch, folder, "vsepp.training.optimisers", "momentum", MOMENTUM)
+        install(patch, folder, "vsepp.models.heads", "own", OWN_HEAD)
         yield folder
 
 
-@pytest.fixture
-def sets(corpus, tmp_path):
+@pytest.fixture(scope="session")
+def sets(corpus, tmp_path_factory):
     """Features of four vectors an image, none of them alike."""
-    folder = tmp_path / "sets"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("sets")
     alone = np.load(artefacts(corpus)["features"] / "features.npy")
     rng = np.random.default_rng(0)
     values = alone + rng.standard_normal((len(alone), 4, alone.shape[2])).astype(np.float32) * alone.std()

@@ -20,7 +20,7 @@ from vsepp.training.augment import TrainingCaptions, augmented_images
 
 IMAGES, VECTORS, WORDS = 2_000, 36, 500
 VOCABULARY = Vocabulary((*SPECIAL, *map(str, range(len(SPECIAL), WORDS - 1)), MASK), {}, 1, (), 0, "")
-IDS = np.arange(IMAGES) * 7 + 3
+ALL, IDS = np.arange(IMAGES), np.arange(IMAGES) * 7 + 3
 
 
 def run(**augmentation):
@@ -41,58 +41,49 @@ class Padded(Numbered):
 
     def batch(self, rows, epoch):
         padding = torch.arange(VECTORS) >= self.lengths[:, None]
-        return ImageBatch(
-            super().batch(rows, epoch).values.masked_fill(padding[:, :, None], 0.0), self.lengths
-        )
+        values = super().batch(rows, epoch).values.masked_fill(padding[:, :, None], 0.0)
+        return ImageBatch(values, self.lengths)
+
+
+def images_of(augmented_run, source=None):
+    return augmented_images(Images(source or Numbered(), None, 1, {}), augmented_run, IDS)
 
 
 def places(batch):
     return [values[:length, 0].tolist() for values, length in zip(batch.values, batch.lengths, strict=True)]
 
 
-def test_without_a_share_nothing_changes():
-    images = Images(Numbered(), None, 1, {})
-    assert augmented_images(images, run(), IDS) is images
-
-
 @pytest.mark.parametrize(("by", "share"), [("vector", 0.2), ("image", 0.096)])
 def test_vectors_are_dropped_in_the_released_shares_and_keep_their_order(by, share):
-    images = augmented_images(Images(Numbered(), None, 1, {}), run(drop_vectors=0.2, drop_vectors_by=by), IDS)
-    batch = images.train(np.arange(IMAGES), 0)
-    kept = places(batch)
-    assert all(row == sorted(row) and len(set(row)) == len(row) and 0 not in row for row in kept)
-    assert 1 - sum(map(len, kept)) / (IMAGES * VECTORS) == pytest.approx(share, abs=0.005)
+    batch = images_of(run(drop_vectors=0.2, drop_vectors_by=by)).train(ALL, 0)
+    rows = places(batch)
+    assert all(row == sorted(row) and len(set(row)) == len(row) and 0 not in row for row in rows)
+    assert 1 - sum(map(len, rows)) / (IMAGES * VECTORS) == pytest.approx(share, abs=0.005)
     padding = torch.arange(batch.values.shape[1]) >= batch.lengths[:, None]
     assert (batch.values[padding] == 0).all() and batch.values.shape[1] == batch.lengths.max()
     if by == "image":
-        assert sum(len(row) == VECTORS for row in kept) / IMAGES == pytest.approx(0.2, abs=0.05)
+        assert sum(len(row) == VECTORS for row in rows) / IMAGES == pytest.approx(0.2, abs=0.05)
 
 
-def test_what_is_dropped_depends_on_the_caption_and_the_epoch_and_on_no_other():
+def test_dropped_vectors_depend_on_the_caption_the_epoch_and_the_draw_alone():
     dropping = run(drop_vectors=0.2)
-    images = augmented_images(Images(Numbered(), None, 1, {}), dropping, IDS)
+    images = images_of(dropping)
     whole = places(images.train(np.arange(50), 0))
-    assert [places(images.train(np.array([k]), 0))[0] for k in range(50)] == whole
+    assert [places(images.train(np.array([row]), 0))[0] for row in range(50)] == whole
     assert places(images.train(np.arange(50), 1)) != whole
-    other = augmented_images(Images(Numbered(), None, 1, {}), dataclasses.replace(dropping, draw=9), IDS)
+    other = images_of(dataclasses.replace(dropping, draw=9))
     assert places(other.train(np.arange(50), 0)) != whole
 
 
 def test_sets_of_other_lengths_lose_their_own_vectors_only():
-    images, lengths = (
-        augmented_images(Images(Padded(), None, 1, {}), run(drop_vectors=0.2), IDS),
-        Padded.lengths,
-    )
-    batch = images.train(np.arange(IMAGES), 0)
-    kept = places(batch)
-    assert all(row and row[-1] <= length for row, length in zip(kept, lengths.tolist(), strict=True))
-    assert 1 - sum(map(len, kept)) / int(lengths.sum()) == pytest.approx(0.2, abs=0.01)
+    rows = places(images_of(run(drop_vectors=0.2), Padded()).train(ALL, 0))
+    assert all(row and row[-1] <= length for row, length in zip(rows, Padded.lengths.tolist(), strict=True))
+    assert 1 - sum(map(len, rows)) / int(Padded.lengths.sum()) == pytest.approx(0.2, abs=0.01)
 
 
 @pytest.mark.parametrize("share", [0.9, 1.0])
 def test_one_vector_stays_at_least(share):
-    images = augmented_images(Images(Numbered(), None, 1, {}), run(drop_vectors=share), IDS)
-    assert images.train(np.arange(IMAGES), 0).lengths.min() == 1
+    assert images_of(run(drop_vectors=share)).train(ALL, 0).lengths.min() == 1
 
 
 def captions(lengths):
@@ -100,9 +91,13 @@ def captions(lengths):
     return Tokens.from_lists([[START, *range(10, 8 + length), END] for length in lengths])
 
 
-def thinned(tokens, read=None, vocabulary=VOCABULARY, **augmentation):
+TWENTY = captions([20] * IMAGES)
+TOTAL = IMAGES * 18
+
+
+def thinned(tokens, states=None, vocabulary=VOCABULARY, **augmentation):
     """Captions of chosen rows as a step reads them."""
-    return TrainingCaptions(read or tokens, run(**augmentation), IDS, vocabulary).train
+    return TrainingCaptions(states or tokens, run(**augmentation), IDS, vocabulary).train
 
 
 def words_of(ids, lengths):
@@ -110,32 +105,27 @@ def words_of(ids, lengths):
 
 
 def test_words_are_deleted_in_their_share_and_the_ends_stay():
-    tokens = captions([20] * IMAGES)
-    ids, lengths = thinned(tokens, drop_words=0.2)(np.arange(IMAGES), 0)
+    ids, lengths = thinned(TWENTY, drop_words=0.2)(ALL, 0)
     rows = words_of(ids, lengths)
     assert all(row[0] == START and row[-1] == END and row[1:-1] == sorted(row[1:-1]) for row in rows)
-    assert 1 - sum(len(row) - 2 for row in rows) / (IMAGES * 18) == pytest.approx(0.2, abs=0.005)
+    assert 1 - sum(len(row) - 2 for row in rows) / TOTAL == pytest.approx(0.2, abs=0.005)
     assert (ids[np.arange(ids.shape[1]) >= lengths[:, None]] == PAD).all()
 
 
 def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
-    tokens = captions([20] * IMAGES)
-    changed = thinned(tokens, drop_words=0.2, drop_words_by="mask")
-    ids, lengths = changed(np.arange(IMAGES), 0)
+    ids, lengths = thinned(TWENTY, drop_words=0.2, drop_words_by="mask")(ALL, 0)
     rows = [row[1:-1] for row in words_of(ids, lengths)]
-    total = IMAGES * 18
     masked = sum(row.count(WORDS - 1) for row in rows)
     # 18 of the 495 words that a word may become are the captions' words.
     others = sum(word != WORDS - 1 and not 10 <= word < 28 for row in rows for word in row)
-    assert masked / total == pytest.approx(0.10, abs=0.004)
-    assert 1 - sum(map(len, rows)) / total == pytest.approx(0.08, abs=0.004)
-    assert others / total == pytest.approx(0.02 * (1 - 18 / 495), abs=0.002)
+    assert masked / TOTAL == pytest.approx(0.10, abs=0.004)
+    assert 1 - sum(map(len, rows)) / TOTAL == pytest.approx(0.08, abs=0.004)
+    assert others / TOTAL == pytest.approx(0.02 * (1 - 18 / 495), abs=0.002)
     assert min(word for row in rows for word in row) >= len(SPECIAL)
 
 
-def test_by_mask_any_the_ends_are_words_and_any_token_replaces_one():
-    changed = thinned(captions([20] * IMAGES), drop_words=0.2, drop_words_by="mask_any")
-    ids, _ = changed(np.arange(IMAGES), 0)
+def test_by_mask_any_the_ends_are_words_and_any_token_replaces_a_word():
+    ids, _ = thinned(TWENTY, drop_words=0.2, drop_words_by="mask_any")(ALL, 0)
     assert (ids[:, 0] == START).mean() == pytest.approx(0.8, abs=0.03)
     assert (ids[:, 0] == WORDS - 1).mean() == pytest.approx(0.1, abs=0.02)
     # The start is deleted, and the first word stays as it was.
@@ -145,10 +135,10 @@ def test_by_mask_any_the_ends_are_words_and_any_token_replaces_one():
 
 
 def test_without_an_end_the_last_word_is_a_word():
-    rows = Tokens.from_lists([[START, 10, 11]] * IMAGES)
+    tokens = Tokens.from_lists([[START, 10, 11]] * IMAGES)
     vocabulary = dataclasses.replace(VOCABULARY, read_as=CaptionKeys(end_token=False))
-    found = words_of(*thinned(rows, vocabulary=vocabulary, drop_words=0.2)(np.arange(IMAGES), 0))
-    assert {tuple(row) for row in found} == {(START, 10), (START, 11), (START, 10, 11)}
+    rows = words_of(*thinned(tokens, vocabulary=vocabulary, drop_words=0.2)(ALL, 0))
+    assert {tuple(row) for row in rows} == {(START, 10), (START, 11), (START, 10, 11)}
 
 
 @given(
@@ -156,52 +146,51 @@ def test_without_an_end_the_last_word_is_a_word():
     share=st.floats(0.01, 1),
     epoch=st.integers(0, 9),
 )
-def test_a_caption_keeps_a_word_where_it_has_one(lengths, share, epoch):
-    chosen = np.arange(len(lengths))
+def test_a_caption_keeps_a_word_where_it_has_any(lengths, share, epoch):
     for by, least in (("deletion", 3), ("mask", 3), ("mask_any", 1)):
-        changed = thinned(captions(lengths), drop_words=share, drop_words_by=by)
-        _, left = changed(chosen, epoch)
+        captions_of = thinned(captions(lengths), drop_words=share, drop_words_by=by)
+        _, left = captions_of(np.arange(len(lengths)), epoch)
         assert (left <= lengths).all() and (left >= np.minimum(lengths, least)).all()
 
 
 def test_all_pieces_of_a_word_are_left_out_or_masked_together_and_replaced_by_any_pieces():
-    # Odd pieces go on with a word; so many that a random one is none of the caption's.
+    # Odd pieces go on with a word; so many that a random piece is none of the caption's.
     names = (*SPECIAL_PIECES, *(f"{'##' * (k % 2)}{k}" for k in range(len(SPECIAL_PIECES), 50_000)))
     vocabulary = Vocabulary(names, {}, 1, (), 0, "", PIECES)
-    rows = Tokens.from_lists([[1, *range(10, 30), 2]] * IMAGES)
+    tokens = Tokens.from_lists([[1, *range(10, 30), 2]] * IMAGES)
 
     def words(**augmentation):
-        changed = thinned(rows, vocabulary=vocabulary, **augmentation)
-        found = words_of(*changed(np.arange(IMAGES), 0))
-        assert all((row[0], row[-1]) == (1, 2) for row in found)
-        return np.array([row[k : k + 2] for row in found for k in range(1, len(row) - 1, 2)])
+        rows = words_of(*thinned(tokens, vocabulary=vocabulary, **augmentation)(ALL, 0))
+        assert all((row[0], row[-1]) == (1, 2) for row in rows)
+        return np.array([row[k : k + 2] for row in rows for k in range(1, len(row) - 1, 2)])
 
     masked = words(drop_words=0.2, drop_words_by="mask")
-    hidden, kept = masked == vocabulary.mask, masked[:, 0] + 1 == masked[:, 1]
-    assert (hidden[:, 0] == hidden[:, 1]).all()
-    shares = hidden[:, 0].sum(), (~hidden[:, 0] & ~kept).sum(), IMAGES * 10 - len(masked)
+    hidden, unchanged = masked == vocabulary.mask, masked[:, 0] + 1 == masked[:, 1]
+    replaced = ~hidden[:, 0] & ~unchanged
+    assert (hidden[:, 0] == hidden[:, 1]).all() and masked[replaced].max() > 40_000
+    shares = hidden[:, 0].sum(), replaced.sum(), IMAGES * 10 - len(masked)
     assert [share / (IMAGES * 10) for share in shares] == pytest.approx([0.10, 0.02, 0.08], abs=0.006)
-    assert masked[~hidden[:, 0] & ~kept].max() > 40_000
     deleted = words(drop_words=0.2)
     assert (deleted[:, 0] + 1 == deleted[:, 1]).all()
     assert 1 - len(deleted) / (IMAGES * 10) == pytest.approx(0.2, abs=0.01)
     assert len(words(drop_words=1.0)) == IMAGES, "one word stays"
 
 
-def test_a_vocabulary_without_a_hidden_word_is_refused_where_words_are_masked():
-    plain = Vocabulary(VOCABULARY.words[:-1], {}, 1, (), 0, "")
-    with pytest.raises(VseppError, match="drop_words_by is mask, and the vocabulary has no <mask>"):
-        thinned(captions([4]), vocabulary=plain, drop_words=0.2, drop_words_by="mask")
-
-
 def test_of_states_the_same_tokens_are_left_out_and_none_is_masked():
     tokens = captions([5, 9, 3, 12])
     states = CaptionStates(tokens, np.repeat(tokens.ids[:, None], 2, axis=1).astype(np.float32))
-    chosen = np.array([3, 0, 1, 2])
-    ids, lengths = thinned(tokens, drop_words=0.4)(chosen, 1)
-    found, left = thinned(tokens, states, drop_words=0.4)(chosen, 1)
+    rows = np.array([3, 0, 1, 2])
+    ids, lengths = thinned(tokens, drop_words=0.4)(rows, 1)
+    values, left = thinned(tokens, states, drop_words=0.4)(rows, 1)
     assert left.tolist() == lengths.tolist()
     inside = np.arange(ids.shape[1]) < lengths[:, None]
-    assert (found[inside] == ids[inside][:, None]).all()
-    with pytest.raises(VseppError, match="mask with a frozen text encoder; expected deletion"):
-        thinned(tokens, states, drop_words=0.2, drop_words_by="mask")
+    assert (values[inside] == ids[inside][:, None]).all()
+
+
+def test_words_are_masked_only_where_a_model_can_hide_them():
+    tokens = captions([4])
+    plain = Vocabulary(VOCABULARY.words[:-1], {}, 1, (), 0, "")
+    states = CaptionStates(tokens, tokens.ids[:, None].astype(np.float32))
+    for captions_of in ({"vocabulary": plain}, {"states": states}):
+        with pytest.raises(VseppError, match="mask"):
+            thinned(tokens, **captions_of, drop_words=0.2, drop_words_by="mask")

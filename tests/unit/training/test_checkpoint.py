@@ -1,3 +1,5 @@
+"""The file of a training's state: the last one counts, nothing is unpickled, a full disk keeps the one before."""
+
 from types import SimpleNamespace
 
 import pytest
@@ -48,18 +50,10 @@ def test_the_last_checkpoint_is_kept_and_read(tmp_path):
     assert (reached.history, reached.steps, reached.best_epoch) == (progress(1).history, 3, 1)
 
 
-def test_a_training_without_a_checkpoint_begins(tmp_path):
-    again, reached = resumed(tmp_path)
-    assert reached == Progress() and all((p == 0).all() for p in again.optimiser.parameters)
-
-
-def test_a_damaged_one_is_an_error_that_names_the_file(tmp_path):
+def test_a_damaged_file_is_named_and_no_object_unpickled(tmp_path):
     (tmp_path / FILE).write_bytes(b"not a checkpoint")
     with pytest.raises(VseppError, match=FILE):
         resumed(tmp_path)
-
-
-def test_no_object_is_unpickled(tmp_path):
     torch.save({"progress": tmp_path}, tmp_path / FILE)
     with pytest.raises(VseppError, match=FILE):
         resumed(tmp_path)
@@ -74,17 +68,10 @@ def test_a_full_disk_keeps_the_checkpoint_before(tmp_path):
     assert len(resumed(tmp_path)[1].history) == 1
 
 
-def test_files_of_others_in_the_folder_stay(tmp_path):
-    (tmp_path / ".nfs0000000000012345").write_bytes(b"open elsewhere")
-    resumed(tmp_path)
-    assert names(tmp_path) == [".nfs0000000000012345"]
-
-
-def test_one_is_due_after_each_interval(tmp_path, monkeypatch):
-    made = training()
+def test_a_checkpoint_is_due_after_each_interval(tmp_path, monkeypatch):
     clock = iter([0.0, 59.0, 60.0, 65.0, 70.0, 129.0, 130.0])
     monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     saved = Checkpoint(tmp_path, interval=60)
     assert not saved.due() and saved.due()
-    saved.save(made, progress(1))
+    saved.save(training(), progress(1))
     assert not saved.due() and saved.due()

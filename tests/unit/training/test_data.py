@@ -1,3 +1,5 @@
+"""What a run trains on: its pairs, and for each pair the right features or crops."""
+
 import numpy as np
 import pytest
 import tiny_corpus as tiny
@@ -13,8 +15,6 @@ from vsepp.features.frozen import extract_features
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.training.data import load_training_data
-
-RC_INLINE = tiny.change(tiny.RC, rc_features="inline")
 
 
 def test_pairs_are_all_captions_of_the_training_splits_with_their_images(corpus):
@@ -32,22 +32,9 @@ def test_1c_trains_on_the_cached_feature_of_each_pairs_image(corpus):
     features = np.load(corpus / "features-vgg" / "features.npy")[:, 0]
     pairs = np.array([5, 0, 30])
     for epoch in (0, 2):
-        found = data.images.train(data.pairs[pairs], epoch).values.numpy()
-        assert np.array_equal(found, features[data.image_rows[pairs]])
+        values = data.images.train(data.pairs[pairs], epoch).values.numpy()
+        assert np.array_equal(values, features[data.image_rows[pairs]])
     assert data.images.dim == features.shape[1]
-
-
-def test_tape_and_inline_give_equal_inputs_that_change_with_the_epoch(corpus):
-    tape, inline = tiny.data_of(tiny.RC, corpus), tiny.data_of(RC_INLINE, corpus)
-    pairs = np.array([7, 50, 1, 2])
-    for epoch in range(2):
-        assert torch.equal(
-            tape.images.train(tape.pairs[pairs], epoch).values,
-            inline.images.train(inline.pairs[pairs], epoch).values,
-        )
-    assert not torch.equal(
-        tape.images.train(tape.pairs[pairs], 0).values, tape.images.train(tape.pairs[pairs], 1).values
-    )
 
 
 def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus):
@@ -68,7 +55,7 @@ def test_an_encoder_in_the_model_gets_the_crops_that_the_tape_was_made_of(corpus
 def test_an_encoder_in_the_model_drops_the_cells_that_a_frozen_one_drops(corpus, by, tmp_path):
     drop = {"size_augmentation__drop_vectors": 0.6, "size_augmentation__drop_vectors_by": by}
     pooled = {"encoder": tiny.ENCODERS["resnet"], "model__image_pooling": Component("gpo"), **drop}
-    frozen, live = tiny.change(RC_INLINE, **pooled), tiny.change(tiny.FINETUNED, **pooled)
+    frozen, live = tiny.change(tiny.RC, rc_features="inline", **pooled), tiny.change(tiny.FINETUNED, **pooled)
     data, pairs = tiny.data_of(live, corpus), np.arange(30)
     encoder = load_encoder(live.encoder, corpus / "encoder-resnet", grid=True)
     stored = np.load(corpus / "store/images.npy")
@@ -81,12 +68,12 @@ def test_an_encoder_in_the_model_drops_the_cells_that_a_frozen_one_drops(corpus,
     sets = load_training_data(frozen, folders, Placing(tiny.CPU)).images.train(data.pairs[pairs], 1)
     assert 1 <= sets.lengths.min() < sets.lengths.max()
     with torch.no_grad():
-        found = model.embed_images(data.images.train(data.pairs[pairs], 1))
+        embeddings = model.embed_images(data.images.train(data.pairs[pairs], 1))
         model.encoder = None
-        assert_near(found, model.embed_images(sets), 1e-3)  # of 16 bits
+        assert_near(embeddings, model.embed_images(sets), 1e-3)  # of 16 bits
 
 
-def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):
+def test_artefacts_of_another_corpus_or_encoder_are_refused(corpus, tmp_path):
     Tokens.from_lists([[1, 2]] * 4).save(tmp_path)
     (tmp_path / "vocabulary.json").write_bytes((corpus / "tokens" / "vocabulary.json").read_bytes())
     with pytest.raises(VseppError, match=r"\b4\b.*\b117\b"):
@@ -94,9 +81,6 @@ def test_artefacts_of_another_corpus_are_refused(corpus, tmp_path):
     np.save(tmp_path / "features.npy", np.zeros((7, 1, 128), np.float32))
     with pytest.raises(VseppError, match=r"features\.npy.*\b7\b.*\b39\b"):
         load_training_data(tiny.FROZEN, tiny.artefacts(corpus, features=tmp_path), Placing(tiny.CPU))
-
-
-def test_features_of_two_encoders_are_refused(corpus, tmp_path):
     np.save(tmp_path / "features.npy", np.zeros((39, 1, 64), np.float32))
     with pytest.raises(VseppError, match=r"tiny.*\b128\b.*\b64\b"):
         load_training_data(tiny.RC, tiny.artefacts(corpus, features=tmp_path), Placing(tiny.CPU))

@@ -27,7 +27,7 @@ def data_on(place, run, corpus, device=tiny.CPU):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
+def test_a_training_is_the_same_wherever_its_data_lie(corpus, tmp_path, name):
     run = RUNS[name]
     first, _ = run_in(tmp_path / "mapped", run, data_on("mapped", run, corpus))
     what = WHAT.get(name.partition(",")[0], "image store")
@@ -43,21 +43,23 @@ def test_a_training_is_the_same_whereever_its_data_lie(corpus, tmp_path, name):
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "inline"])
 def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place, cuda):
     run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
-    here, there = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
+    on_cpu, on_gpu = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
     drawn = next(
-        epoch_batches(len(here.pairs), dataclasses.replace(run.schedule, batch_size=16, negative_set=5), 0, 0)
+        epoch_batches(
+            len(on_cpu.pairs), dataclasses.replace(run.schedule, batch_size=16, negative_set=5), 0, 0
+        )
     )
     training = Training(run, None, RunLoss.from_run(run, {}, cuda), None, cuda)
-    load_batch(training, there, drawn, 0)
+    load_batch(training, on_gpu, drawn, 0)
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found = load_batch(training, there, drawn, 0)
+        batch = load_batch(training, on_gpu, drawn, 0)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     training = Training(run, None, RunLoss.from_run(run, {}, tiny.CPU), None, tiny.CPU)
-    expected = load_batch(training, here, drawn, 0)
+    expected = load_batch(training, on_cpu, drawn, 0)
     for name in ("captions", "lengths"):
-        assert torch.equal(getattr(found, name).cpu(), getattr(expected, name))
-    assert torch.equal(found.images.values.cpu(), expected.images.values)
-    assert found.captions.device == found.images.values.device == cuda and found.lengths.device == tiny.CPU
+        assert torch.equal(getattr(batch, name).cpu(), getattr(expected, name))
+    assert torch.equal(batch.images.values.cpu(), expected.images.values)
+    assert batch.captions.device == batch.images.values.device == cuda and batch.lengths.device == tiny.CPU

@@ -22,8 +22,8 @@ LENGTHS = torch.tensor([4, 2, 3, 4, 5])
 GPO = {"temperature": 0.1}
 
 
-def near(found, expected):
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+def near(value, expected):
+    torch.testing.assert_close(value, expected, rtol=1e-9, atol=1e-12)
 
 
 def drawn(*shape, seed=0):
@@ -112,7 +112,7 @@ def test_gpo():
     pooling = components.make("pooling", Component("gpo", GPO)).double()
     weights = {name: value.detach() for name, value in pooling.named_parameters()}
     values = drawn(5, 5, 3)
-    for row, length, found in zip(values, LENGTHS.tolist(), pooling(values, LENGTHS), strict=True):
+    for row, length, pooled in zip(values, LENGTHS.tolist(), pooling(values, LENGTHS), strict=True):
         codes = torch.tensor(
             [
                 [(math.sin, math.cos)[d % 2](k * 10_000 ** (-(d - d % 2) / 32)) for d in range(32)]
@@ -124,7 +124,7 @@ def test_gpo():
         states = (gru(of_gru, codes) + gru(of_gru, codes, reverse=True)) / 2
         shares = (states @ weights["score.weight"][0] / GPO["temperature"]).exp()
         ordered = torch.from_numpy(np.sort(row[:length].numpy(), axis=0)[::-1].copy())
-        near(found.detach(), (shares / shares.sum()) @ ordered)
+        near(pooled.detach(), (shares / shares.sum()) @ ordered)
 
 
 def normalised(weights, x):

@@ -1,120 +1,98 @@
-"""Trainings with a frozen first epoch, warm-up, linear decay, and AdamW's rates by parameters' names."""
+"""The rate of every step, the warm-up of the loss, and epochs in which an encoder is frozen."""
 
 import pytest
 import tiny_corpus as tiny
 import torch
-from closeness import assert_near
-from tiny_corpus import Killed, assert_same_results, history, killed_at, run_in, weights
+from tiny_corpus import Killed, killed_at, run_in
 
-from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component
-from vsepp.losses import max_of_hinges
-from vsepp.models.joint import JointEmbedding
-from vsepp.training.batches import epoch_order
+from vsepp.base.spec import Component, ScheduleSpec
 from vsepp.training.checkpoint import FILE
+from vsepp.training.loop import encoder_trains, learning_rate, loss_factor
 
-STEPS = 4  # of an epoch
-RESNET = tiny.ENCODERS["resnet"]
-ADAMW = Component("adamw", {"weight_decay": 0.1, "rates": [["encoder.", 0.1]], "no_decay": ["bias"]})
-RUN = tiny.change(
-    tiny.FINETUNED,
-    encoder=RESNET,
-    schedule__encoder_frozen_epochs=1,
-    schedule__warmup=1 / 3,
-    schedule__linear_decay=True,
-    optimiser=ADAMW,
+
+def schedule(epochs, drop_at=1.0, **more):
+    values = {"batch_size": 128, "learning_rate": 2e-4, "drop_factor": 0.1, "clip_norm": 2.0, **more}
+    return ScheduleSpec(epochs=epochs, drop_at=drop_at, **values)
+
+
+def every_step(function, spec, steps):
+    return [function(spec, epoch, step, steps) for epoch in range(spec.epochs) for step in range(steps)]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "drop_at", "first_low"),
+    [(30, 0.5, 15), (12, 2 / 3, 8), (12, 0.6667, 8), (1, 0.5, 1), (15, 1.0, 15), (4, 0.0, 0)],
 )
+def test_the_rate_falls_after_its_fraction_of_the_epochs(epochs, drop_at, first_low):
+    spec = schedule(epochs, drop_at)
+    # The very numbers: a factor of 1 must not cost a digit.
+    expected = [2e-4] * 3 * first_low + [2e-4 * 0.1] * 3 * (epochs - first_low)
+    assert every_step(learning_rate, spec, 3) == expected
+    assert every_step(loss_factor, spec, 3) == [1.0] * 3 * epochs
 
 
-@pytest.fixture(scope="module")
-def start(corpus, tmp_path_factory):
-    """Results of the frozen run that fine-tuning starts from."""
-    run = tiny.change(tiny.FROZEN, encoder=RESNET, schedule__epochs=1)
-    return run_in(tmp_path_factory.mktemp("frozen"), run, tiny.data_of(run, corpus))[0]
+@pytest.mark.parametrize(
+    ("steps", "spec", "tenths"),
+    [
+        # X-VLM: up over a tenth of 20 steps, then down to 0, which the step after the last would have.
+        (2, schedule(10, warmup=0.1, linear_decay=True), [0, 5, *(10 * left / 18 for left in range(18, 0, -1))]),
+        # The text of VSE∞: one epoch, the second, and a drop by ten.
+        (5, schedule(4, 0.5, warmup=1 / 4, encoder_frozen_epochs=1), [10] * 5 + [0, 2, 4, 6, 8] + [1] * 10),
+        (2, schedule(2, 0.5, linear_decay=True), [10, 7.5, 0.5, 0.25]),
+        (2, schedule(2, warmup=1.0, linear_decay=True), [0, 2.5, 5, 7.5]),
+        (2, schedule(1, warmup=1.0, linear_decay=True, encoder_frozen_epochs=1), [10, 10]),
+    ],
+)  # fmt: skip
+def test_the_rate_of_every_step_is_that_worked_out_by_hand(steps, spec, tenths):
+    assert every_step(learning_rate, spec, steps) == pytest.approx([2e-5 * value for value in tenths])
+    assert set(every_step(loss_factor, spec, steps)) == {1.0}
 
 
-def model_after(folder, run, corpus, start, steps):
-    """The model of the checkpoint after so many steps."""
-    with pytest.raises(Killed):
-        run_in(folder, run, killed_at(tiny.data_of(run, corpus), steps), start, checkpoint_seconds=0)
-    return torch.load(folder / "state" / FILE, weights_only=True)["model"]
+@pytest.mark.parametrize("steps", [1133, 4426])
+def test_the_loss_is_warmed_up_over_one_of_25_epochs(steps):
+    """The code of VSE∞, on Flickr30K and on COCO: steps 0, 1, ... of the second epoch over their number."""
+    spec = schedule(25, 0.6, warmup=0.04, warmup_of="loss", encoder_frozen_epochs=1)
+    factors = every_step(loss_factor, spec, steps)
+    assert factors == [1.0] * steps + [step / steps for step in range(steps)] + [1.0] * 23 * steps
+    assert every_step(learning_rate, spec, steps) == [2e-4] * 15 * steps + [2e-4 * 0.1] * 10 * steps
 
 
-def moved(one, other):
-    """Names of the values that differ."""
-    return {name for name in one if not torch.equal(one[name], other[name])}
+@pytest.mark.parametrize(("steps_per_epoch", "every"), [(7, 3), (4, 10), (6, 6), (5, 1)])
+def test_legacy_mode_is_that_of_a_loop_that_validates_every_so_many_steps(steps_per_epoch, every):
+    run, iterations = tiny.change(tiny.LEGACY, legacy_steps=every), 0
+    for epoch in range(5):
+        training = True
+        for step in range(steps_per_epoch):
+            assert encoder_trains(run, epoch * steps_per_epoch, step) is training
+            iterations += 1
+            if iterations % every == 0:
+                training = False
 
 
-def test_an_encoder_is_unchanged_after_its_frozen_epoch_and_is_trained_then(corpus, tmp_path, start):
-    # The second epoch begins with a step at rate 0.
-    first, epoch, later = (model_after(tmp_path, RUN, corpus, start, steps) for steps in (1, 3, 2))
+def test_an_encoder_is_unchanged_after_its_frozen_epoch_and_is_trained_then(corpus, tmp_path):
+    resnet = tiny.ENCODERS["resnet"]
+    frozen = tiny.change(tiny.FROZEN, encoder=resnet, schedule__epochs=1)
+    start, _ = run_in(tmp_path / "start", frozen, tiny.data_of(frozen, corpus))
+    run = tiny.change(
+        tiny.FINETUNED,
+        encoder=resnet,
+        schedule__encoder_frozen_epochs=1,
+        schedule__warmup=1 / 3,
+        optimiser=Component("adamw", {"weight_decay": 0.1}),
+    )
+    states = []
+    # After steps 1, 4 and 6; the second epoch begins with a step at rate 0.
+    for steps in (1, 3, 2):
+        with pytest.raises(Killed):
+            data = killed_at(tiny.data_of(run, corpus), steps)
+            run_in(tmp_path / "tuned", run, data, start, checkpoint_seconds=0)
+        states.append(torch.load(tmp_path / "tuned" / "state" / FILE, weights_only=True)["model"])
+
+    def moved(before, after):
+        return {name for name in before if not torch.equal(before[name], after[name])}
+
+    first, epoch, later = states
     encoder = {name for name in first if name.startswith("encoder.")}
     assert moved(first, epoch) and not moved(first, epoch) & encoder
     # Neither gradients nor weight decay have touched it; its statistics stay in mode eval.
-    trained = {name for name in encoder if name.endswith(("weight", "bias"))}
-    assert moved(epoch, later) & encoder == trained
-
-
-def test_all_is_trained_from_the_first_epoch_without_frozen_ones(corpus, tmp_path, start):
-    run = tiny.change(RUN, schedule__encoder_frozen_epochs=0, schedule__warmup=0.0)
-    first, second = (model_after(tmp_path, run, corpus, start, 1) for _ in range(2))
-    assert {name for name in moved(first, second) if name.startswith("encoder.")}
-
-
-@pytest.mark.parametrize("of", ["rate", "loss"])
-def test_a_training_cut_short_ends_bit_identical_with_one_that_was_not(corpus, tmp_path, start, of):
-    run = tiny.change(RUN, schedule__warmup_of=of)
-    data = tiny.data_of(run, corpus)
-    whole, _ = run_in(tmp_path / "whole", run, data, start)
-    # Within the frozen epoch, the warm-up and the decay.
-    for call in (3, 4, 4):
-        model_after(tmp_path / "cut", run, corpus, start, call)
-    out, facts = run_in(tmp_path / "cut", run, killed_at(data, 1), start)
-    assert_same_results(whole, out)
-    assert facts["epochs"] == 3
-
-
-def test_the_history_has_the_rate_of_each_epochs_last_step(corpus, tmp_path):
-    changes = {"schedule__warmup": 0.5, "schedule__linear_decay": True, "schedule__drop_at": 1.0}
-    run = tiny.change(tiny.FROZEN, **changes)
-    out, _ = run_in(tmp_path, run, tiny.data_of(run, corpus))
-    # Up over steps 0 to 5, and down over steps 6 to 11.
-    expected = [0.01 * 3 / 6, 0.01 * 5 / 6, 0.01 * 1 / 6]
-    assert [float(row["lr"]) for row in history(out)] == pytest.approx(expected)
-
-
-def test_a_warm_up_of_the_loss_scales_the_gradient_before_it_is_clipped(corpus, tmp_path):
-    """One epoch written out with torch's plain AdamW, no code of the loop."""
-    changes = {"epochs": 1, "warmup": 1.0, "warmup_of": "loss", "clip_norm": 3.0}
-    run = tiny.change(tiny.FROZEN, **{f"schedule__{key}": value for key, value in changes.items()})
-    run = tiny.change(run, optimiser=Component("adamw", {"weight_decay": 0.1}))
-    data = tiny.data_of(run, corpus)
-    out, _ = run_in(tmp_path, run, data)
-    torch.manual_seed(run.init_seed)
-    model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary))
-    adamw = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1, fused=False, foreach=False)
-    order, total, clipped = epoch_order(len(data.pairs), run.order_seed, 0), 0.0, []
-    for step in range(STEPS):
-        pairs = order[16 * step : 16 * step + 16]
-        ids, lengths = data.captions.all.eval(data.pairs[pairs])
-        images = model.embed_images(data.images.train(data.pairs[pairs], 0))
-        captions = model.embed_captions(torch.from_numpy(ids), torch.from_numpy(lengths))
-        loss = max_of_hinges.loss(images @ captions.T)
-        adamw.zero_grad()
-        loss.backward()
-        norm = torch.sqrt(sum((p.grad**2).sum() for p in model.parameters()))
-        clipped.append(bool(step / STEPS * norm > 3))
-        for parameter in model.parameters():
-            parameter.grad *= 3 / norm if clipped[-1] else step / STEPS
-        adamw.step()
-        total += loss.item()
-    assert set(clipped) == {False, True}
-    for key, value in weights(out).items():
-        assert_near(value.flatten(), model.state_dict()[key].flatten(), 1e-3)
-    assert float(history(out)[0]["loss"]) == pytest.approx(total / len(order), rel=1e-4)
-
-
-def test_a_rate_for_an_encoder_that_is_not_in_the_model_is_refused(corpus, tmp_path):
-    run = tiny.change(tiny.FROZEN, optimiser=ADAMW)
-    with pytest.raises(VseppError, match=r"rates: 'encoder\.' is about no trained parameter"):
-        run_in(tmp_path, run, tiny.data_of(run, corpus))
+    assert moved(epoch, later) & encoder == {name for name in encoder if name.endswith(("weight", "bias"))}

@@ -25,11 +25,11 @@ class Largest(TorchDispatchMode):
         self.size = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        found = function(*args, **(kwargs or {}))
-        for tensor in found if isinstance(found, tuple | list) else (found,):
+        results = function(*args, **(kwargs or {}))
+        for tensor in results if isinstance(results, tuple | list) else (results,):
             if isinstance(tensor, torch.Tensor):
                 self.size = max(self.size, tensor.untyped_storage().nbytes())
-        return found
+        return results
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def largest_of_a_step(objective, similarity):
     with Largest() as largest:
         scores = score(*embeddings)
         value(scores, order=range(PAIRS), queries=QUERIES, negatives=negatives).backward()
-    assert all(one.grad.abs().sum() > 0 for one in embeddings)
+    assert all(side.grad.abs().sum() > 0 for side in embeddings)
     return largest.size
 
 
