@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from vsepp.base.errors import VseppError
 from vsepp.losses import Batch
-from vsepp.losses.info_nce import Options, loss, needs
+from vsepp.losses.info_nce import Options, State, loss, needs
 
 SHARED = Options(temperature=0.5, share_same_image=True)
 N = 7
@@ -45,6 +45,12 @@ def test_of_some_queries_and_candidates_too(scores):
         for row in (scores[query, chosen], scores[chosen, query]):
             expected = expected + cross_entropy(row / 0.5, same / same.sum())
     torch.testing.assert_close(value, expected)
+
+
+def test_a_temperature_that_is_trained_itself_has_no_limit():
+    state = State(Options(temperature=0.005, learned="temperature"), {})
+    assert [name for name, _ in state.named_parameters()] == ["temperature"]
+    assert state.scale().item() == pytest.approx(200)
 
 
 def test_it_needs_the_images_and_excludes_masking(scores):
