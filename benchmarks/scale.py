@@ -45,7 +45,7 @@ DIM, WORDS, JOINT = 256, 12, 256
 QUERIES = 10_000
 """Captions that ask, each of another image."""
 HELD_OUT = 1000
-"""Images of the validation split."""
+"""Images of the validation split, and of the test split."""
 CPU = torch.device("cpu")
 
 
@@ -58,7 +58,8 @@ def the_run() -> RunSpec:
 def make(folder: Path, pairs: int) -> dict[str, float]:
     """Write tables, word ids and features, as the steps before a training do."""
     draw = np.random.default_rng(0)
-    split = np.where(np.arange(pairs) < HELD_OUT, "val", "train")
+    split = np.full(pairs, "train", object)
+    split[:HELD_OUT], split[HELD_OUT : 2 * HELD_OUT] = "val", "test"
     names = pd.Series(np.arange(pairs)).astype(str) + ".jpg"
     images = {"image_id": names, "file_name": names, "container": "images", "member": names, "split": split}
     owners = np.arange(pairs, dtype=np.int32)

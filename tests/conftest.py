@@ -33,14 +33,24 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 _PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
+# The longest, and `reproduced` made by one process at the start while another has something to do that needs it not.
 _FIRST = [
     Path(__file__).parent / part
-    for part in ("dvc/test_hazards.py", "unit/pipeline", "unit/evaluation", "unit/apps")
+    for part in (
+        "mini",
+        "dvc/test_versions_doc.py",
+        "workflow/test_other_papers.py",
+        "workflow/test_own_pictures.py",
+        "dvc/test_hazards.py",
+        "unit/pipeline",
+        "unit/evaluation",
+        "unit/apps",
+    )
 ]
 
 
 def pytest_collection_modifyitems(items):
-    """One process makes `reproduced` at the start, and the other has meanwhile something to do that needs it not."""
+    """Order the files."""
 
     def turn(item):
         return next((k for k, part in enumerate(_FIRST) if item.path.is_relative_to(part)), len(_FIRST))

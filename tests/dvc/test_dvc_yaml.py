@@ -1,11 +1,10 @@
 """The phases of dvc.yaml are the DAG of Snakemake, seen from farther away."""
 
-import json
 import sys
 from dataclasses import dataclass
 
 import pytest
-from dag import ROOT, RUNS, make_tiny_project
+from dag import ROOT, make_tiny_project
 from dvc.dependency import ParamsDependency
 from dvc.repo import Repo
 
@@ -149,19 +148,6 @@ def test_every_file_that_the_plan_reads_is_looked_at_by_every_phase(project):
     for phase in read_phases(project.folder).values():
         assert phase.params == read - papers - records
         assert {"params/papers", "docs/results"} <= phase.deps
-
-
-def test_an_edited_margin_is_shown_and_the_recalls_of_the_report(project):
-    project.edit("params/papers/vsepp/runs.yaml", f"{RUNS[0]}: {{", f"{RUNS[0]}: {{loss: {{margin: 0.05}}, ")
-    changed = json.loads(project.said("dvc", "params", "diff", "--json"))
-    margin = f"{RUNS[0]}.loss.margin"
-    assert changed == {"params/papers/vsepp/runs.yaml": {margin: {"old": None, "new": 0.05}}}
-    columns = project.said("dvc", "exp", "show", "--only-changed", "--csv").splitlines()[0].split(",")
-    assert margin in columns and len(columns) < 6
-    rsum = json.loads((project.evaluation() / "metrics.json").read_text())["5x1K"]["rsum"]
-    ((file, shown),) = json.loads(project.said("dvc", "metrics", "show", "--json"))[""]["data"].items()
-    assert file == "reports/tiny/paper/vsepp/metrics.json"
-    assert shown["data"][RUNS[0]]["5x1K"]["rsum"] == rsum
 
 
 def test_no_run_is_named():

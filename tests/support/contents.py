@@ -24,7 +24,7 @@ def _timeless(path):
     if path.name == "history.csv" or path.parent.name == "curves":
         return pd.read_csv(path).drop(columns=["seconds", "pairs_per_second"]).to_csv()
     if path.suffix == ".html" and path.parent.name == "runs":
-        return re.sub(r"<tr>.* MB</td>.*</tr>", "", path.read_text())
+        return re.sub(r"(?s)<tr>(?:(?!</tr>).)* MB</td>.*?</tr>", "", path.read_text())
     if path.name == "manifest.json":
         return json.dumps(_without_times(json.loads(path.read_text())))
     return file_digest(path)
@@ -42,6 +42,8 @@ def _without_times(value):
     return {key: _without_times(item) for key, item in kept.items()}
 
 
-def differing(one, other):
+def differing(contents, expected):
     """Names of files that one side lacks, or that differ."""
-    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    return sorted(
+        name for name in contents.keys() | expected.keys() if contents.get(name) != expected.get(name)
+    )

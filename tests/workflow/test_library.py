@@ -27,7 +27,7 @@ VSE0, VSEPP, RC, FT = RUNS
 TEMPLATES = ROOT / "reports/templates"
 
 # What only the workflow needs; an installed wheel does without it.
-_ABSENT = (
+_ABSENT = [
     "snakemake",
     "dvc",
     "yaml",
@@ -39,7 +39,7 @@ _ABSENT = (
     "filelock",
     "flask",
     "waitress",
-)
+]
 _WITHOUT = f"""
 import sys
 
@@ -230,28 +230,28 @@ def test_the_wheel_asks_an_exported_model_in_a_clean_environment(exported, test_
     assert licences == {Path("LICENSE"), Path("LICENSES.md")} | shipped
 
 
-def damaged(folder):
+def damage(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-8] + b"\0" * 8)
 
 
-def newer(folder):
+def write_newer_layout(folder):
     (folder / "vsepp.json").write_text('{"layout": 99, "version": "9.1", "run": "x"}')
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("change", "named"),
     [
-        (damaged, "model.safetensors: is not what its step wrote"),
-        (newer, "exported by vsepp 9.1"),
-        (lambda folder: (folder / "vocabulary.json").unlink(), "vocabulary.json: is not what its step wrote"),
-        (lambda folder: (folder / "manifest.json").unlink(), "no manifest.json"),
-        (lambda folder: shutil.rmtree(folder / "encoder"), "encoder=..."),
+        (damage, r"model\.safetensors"),
+        (write_newer_layout, r"vsepp 9\.1"),
+        (lambda folder: (folder / "vocabulary.json").unlink(), r"vocabulary\.json"),
+        (lambda folder: (folder / "manifest.json").unlink(), r"manifest\.json"),
+        (lambda folder: shutil.rmtree(folder / "encoder"), "encoder="),
     ],
 )
-def test_a_folder_that_is_no_whole_model_is_refused(copied, damage, said):
-    damage(copied)
-    with pytest.raises(vsepp.VseppError, match=said.replace(".", r"\.")):
+def test_a_folder_that_is_no_whole_model_is_refused(copied, change, named):
+    change(copied)
+    with pytest.raises(vsepp.VseppError, match=named):
         vsepp.load(copied)
 
 
@@ -266,30 +266,25 @@ def test_a_folder_that_is_there_is_not_written_over(reproduced, exported):
 
 
 @pytest.mark.parametrize(
-    ("call", "given", "said"),
+    ("call", "given", "named"),
     [
-        ("embed_images", [], "images: there are none"),
-        ("embed_images", "a.jpg", "expected a list"),
-        ("embed_images", [__file__], "test_library.py: is text"),
-        ("embed_images", ["nowhere.jpg"], "nowhere.jpg: no such file; expected a picture"),
-        ("embed_images", [np.zeros((4, 4, 3))], "image 0: expected uint8"),
-        ("embed_captions", ["a dog", " "], "caption 1: expected a sentence"),
-        ("embed_features", np.zeros((2, 3)), r"features: expected shape \(n, \d+\), got \(2, 3\)"),
+        ("embed_images", [], "images"),
+        ("embed_images", "a.jpg", "list"),
+        ("embed_images", [__file__], r"test_library\.py"),
+        ("embed_images", [np.zeros((4, 4, 3))], "image 0: .*uint8"),
+        ("embed_captions", ["a dog", " "], "caption 1"),
+        ("embed_features", np.zeros((2, 3)), r"features: .*\(2, 3\)"),
     ],
 )
-def test_bad_input_is_named(reproduced, call, given, said):
-    with pytest.raises(vsepp.VseppError, match=said):
+def test_bad_input_is_named(reproduced, call, given, named):
+    with pytest.raises(vsepp.VseppError, match=named):
         getattr(vsepp.load(reproduced.model(VSEPP)), call)(given)
 
 
-def test_embeddings_of_another_models_size_are_refused(reproduced):
+def test_embeddings_of_another_size_or_the_wrong_way_round_are_refused(reproduced, test_split):
     model = vsepp.load(reproduced.model(VSEPP))
-    with pytest.raises(vsepp.VseppError, match=r"captions: expected embeddings \(n, 128\)"):
+    with pytest.raises(vsepp.VseppError, match=r"captions: .*\(n, 128\)"):
         model.scores(np.zeros((2, 128)), np.zeros((2, 64)))
-
-
-def test_embeddings_the_wrong_way_round_are_refused(reproduced, test_split):
-    model = vsepp.load(reproduced.model(VSEPP))
     images, captions = model.embed_images(opened(test_split[0][:3])), model.embed_captions(test_split[1][:6])
     for swapped in (
         lambda: model.scores(captions, images),

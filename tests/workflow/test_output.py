@@ -39,5 +39,3 @@ def test_a_job_that_fails_shows_its_log_and_what_does_not_depend_on_it_is_made(p
     assert f"results/tiny/logs/broken/train/{VSEPP}/seed-0.log" in said
     assert f"vsepp: error: run {VSEPP}: the loss is nan" in said
     assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
-    # It goes on with what is left.
-    assert project.planned(only=[VSE0], label="broken", runs=runs) == {"report": 1}

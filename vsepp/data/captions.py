@@ -43,9 +43,10 @@ _CONTINUED = "##"  # begins a piece that continues a word
 # What X-VLM's code leaves out of a caption, and what it reads as a space.
 _LEFT_OUT = str.maketrans("-/", "  ", ",.'!?\"()*#:;~")
 # Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
-# thirty or so substitutions. It splits the words of the second pattern, so captions with them take its way.
+# thirty or so substitutions and the import of nltk, which takes over a second. It splits the words of the second pattern, so
+# captions with them take its way.
 # Possessive, so that the time is linear in the caption's length.
-_PLAIN = re.compile(r"[a-z0-9]++(?:,?[ \n]++[a-z0-9]++)*+[ \n]*+\.?[ \n]*+")
+_PLAIN = re.compile(r"[a-z0-9]++(?:(?:-|,?[ \n]++)[a-z0-9]++)*+[ \n]*+\.?[ \n]*+")
 _CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna")
 
 

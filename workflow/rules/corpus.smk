@@ -1,4 +1,5 @@
 # Mirrors → raw files → tables of images and captions, word ids, decoded images.
+# All else waits for these jobs: they come first, and other jobs fill what cores they leave.
 
 
 rule download:
@@ -24,6 +25,7 @@ rule scenes:
         files("scenes"),
     log:
         f"{LOGS}/scenes/{{scenes}}.log",
+    priority: 10
     threads: threads
     resources:
         mem_mb=800,
@@ -43,6 +45,7 @@ rule corpus:
         files("corpus"),
     log:
         f"{LOGS}/corpus/{{corpus}}.log",
+    priority: 10
     resources:
         mem_mb=MEMORY,
     params:
@@ -61,6 +64,7 @@ rule tokens:
         files("tokens"),
     log:
         f"{LOGS}/tokens/{{tokens}}.log",
+    priority: 10
     resources:
         mem_mb=1500,
     params:
@@ -79,6 +83,7 @@ rule store:
         files("store"),
     log:
         f"{LOGS}/store/{{store}}.log",
+    priority: 10
     threads: threads
     resources:
         mem_mb=1800,

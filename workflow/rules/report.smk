@@ -20,8 +20,9 @@ for paper, made in REPORTS.items():
             f"{LOGS}/{PLAN.variant}/report/{{report}}.log",
         wildcard_constraints:
             report=re.escape(paper),
+        threads: threads
         resources:
-            mem_mb=500,
+            mem_mb=1000,
         params:
             digest=digest,
             plan=plan,

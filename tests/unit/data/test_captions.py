@@ -49,7 +49,25 @@ def test_the_tokenizer_is_pinned(text):
     assert tokenize(text) == TRICKY[text]
 
 
-PARTS = ["a", "dog", "10", "cannot", "wanna", "gimmes", ",", ", ", ".", " .", "\n", "  ", " ", "'s", "t"]
+PARTS = [
+    "a",
+    "dog",
+    "10",
+    "cannot",
+    "wanna",
+    "gimmes",
+    ",",
+    ", ",
+    ".",
+    " .",
+    "\n",
+    "  ",
+    " ",
+    "'s",
+    "t",
+    "-",
+    "x-y",
+]
 
 
 @given(st.text() | st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
