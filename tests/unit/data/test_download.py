@@ -1,7 +1,6 @@
 """Downloads against a real server: whole and verified, or one message that says what happened."""
 
 import hashlib
-import io
 import json
 import logging
 import os
@@ -71,7 +70,7 @@ def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "behaviour",
     [
         {"cut_after": 1_000_000, "cuts": 2},
         {"stall_after": 1_000_000, "cuts": 1},
@@ -79,8 +78,8 @@ def test_a_file_arrives_whole_with_its_manifest(tmp_path, content):
         {"cut_after": 2 * SLICE},  # as often as it brings something new
     ],
 )
-def test_a_broken_or_stalled_connection_is_gone_on_with(tmp_path, content, bad):
-    with serve({"a": Served(content, **bad)}) as server:
+def test_after_a_broken_or_stalled_connection_the_rest_is_asked_for(tmp_path, content, behaviour):
+    with serve({"a": Served(content, **behaviour)}) as server:
         get(source(server, sha256=sha(content)), tmp_path)
     assert (tmp_path / "photographs.bin").read_bytes() == content
     first, *later = server.requests
@@ -107,29 +106,19 @@ def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
 
 
 @pytest.mark.parametrize(
-    ("bad", "statuses"), [("refuse_ranges", [200, 416, 200]), ("ignore_ranges", [200, 200])]
+    ("fault", "statuses"), [("refuse_ranges", [200, 416, 200]), ("ignore_ranges", [200, 200])]
 )
-def test_refused_and_ignored_ranges_start_over(tmp_path, content, bad, statuses):
-    with serve({"a": Served(content, cut_after=1_000_000, cuts=1, **{bad: True})}) as server:
+def test_refused_and_ignored_ranges_start_over(tmp_path, content, fault, statuses):
+    with serve({"a": Served(content, cut_after=1_000_000, cuts=1, **{fault: True})}) as server:
         get(source(server, sha256=sha(content)), tmp_path)
     assert [request.status for request in server.requests] == statuses
     assert (tmp_path / "photographs.bin").read_bytes() == content
 
 
-def page():
-    headers = {"Content-Type": "text/html; charset=utf-8"}
-    return Served(b"<!DOCTYPE html><title>Sign in</title>" + b" " * 5000, headers=headers)
-
-
-def zipped(content):
-    with io.BytesIO() as stream:
-        with zipfile.ZipFile(stream, "w") as archive:
-            archive.writestr("a.txt", content)
-        return stream.getvalue()
-
-
-def test_what_is_no_whole_zip_is_refused(tmp_path, content):
-    whole = zipped(content)
+def test_a_file_that_is_no_whole_zip_goes_to_the_next_mirror(tmp_path, content):
+    with zipfile.ZipFile(tmp_path / "whole.zip", "w") as archive:
+        archive.writestr("a.txt", content)
+    whole = (tmp_path / "whole.zip").read_bytes()
     with serve({"a": content, "b": whole[:-100], "c": whole}) as server:
         facts = get(source(server, "a", "b", "c", file="a.zip"), tmp_path)
     assert facts["url"] == server.url("c")

@@ -120,8 +120,8 @@ def test_pairs_of_one_image_are_matched_without_negatives(model):
     torch.testing.assert_close(loss, 6 * expected)
 
 
-def trained(run, data, epochs):
-    """A model after some epochs, and the matching loss of each step as a mean."""
+def matching_losses(run, data, epochs):
+    """The matching loss of each step of a training, as a mean."""
     torch.manual_seed(0)
     model = JointEmbedding(run.model, data.images.dim, len(data.vocabulary))
     loss, costs = RunLoss.from_run(run, {}, tiny.CPU), []
@@ -137,12 +137,13 @@ def trained(run, data, epochs):
                 cost = matching_loss(model, *sets, equal, batch.candidates, batch.pairs)
                 costs.append(cost / batch.pairs / 2)
             take_step(training, batch, 0.003)
-    return model, torch.stack(costs)
+    return torch.stack(costs)
 
 
 def test_a_matcher_learns_which_images_and_captions_belong_together(data):
     # Negatives of any colour: the highest-scoring negatives have the positive's colour, and nothing tells them from it.
-    run = tiny.change(RUN, model__joint_dim=32, model__text__dim=32, model__matcher__temperature=1e3)
-    _, costs = trained(tiny.change(run, model__text__dropout=0.0, model__matcher__dropout=0.0), data, 30)
+    sizes = {"model__joint_dim": 32, "model__text__dim": 32, "model__matcher__temperature": 1e3}
+    dropout = {"model__text__dropout": 0.0, "model__matcher__dropout": 0.0}
+    costs = matching_losses(tiny.change(RUN, **sizes, **dropout), data, 30)
     # Two thirds are no match: who knows nothing more pays .637.
     assert costs[-8:].mean() < 0.55 < 0.6 < costs[:4].mean()
