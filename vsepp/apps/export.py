@@ -151,11 +151,11 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
     place = beside_with(folder, "corpora/*", manifest["inputs"].get("corpus"))
     if place is None:
         return run.dataset, "sizes not recorded", None
-    made = read_manifest(place)
+    corpus = read_manifest(place)
     with reading(place / MANIFEST, "the manifest of a corpus; make it again"):
-        images = made["facts"].get("images", {})
+        images = corpus["facts"].get("images", {})
         sizes = ", ".join(f"{split} {count:,}" for split, count in images.items())
-        return made["spec"]["name"], sizes, Component(made["spec"]["reader"]["name"])
+        return corpus["spec"]["name"], sizes, Component(corpus["spec"]["reader"]["name"])
 
 
 def evaluations_of(folder: Path) -> Iterator[tuple[Model, str, dict[str, Interval]]]:

@@ -143,16 +143,16 @@ def _captioned(
             )
         if not table.rows:
             tables = [name for name in container.names if name.lower().endswith(TABLES)] + alone
-            there = f"; perhaps {shown(str(container.path / tables[0]))} is one" if tables else ""
+            guess = f"; perhaps {shown(str(container.path / tables[0]))} is one" if tables else ""
             raise VseppError(
                 f"{container.path}: no captions; give a table with the columns image and caption, or a text file of its name "
-                f"beside each picture, with a caption a line{there}"
+                f"beside each picture, with a caption a line{guess}"
             )
     spec = CorpusSpec(name="own", reader=Component("captions_csv"))
     raw = RawCorpus(images_of(table), left_out=table.problems)
     images, members, _ = usable_images(spec, {"images": container.path}, raw)
-    found = [replace(image, path=member) for image, member in zip(images, members, strict=True)]
-    return found, table.has_splits
+    captioned = [replace(image, path=member) for image, member in zip(images, members, strict=True)]
+    return captioned, table.has_splits
 
 
 def _digests(container: Container, captioned: Iterable[CaptionedImage]) -> dict[str, str]:

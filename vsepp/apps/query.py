@@ -359,9 +359,9 @@ def _store_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> Path |
     """
     resizing = value_digest(to_dict(run.eval_store))
     wanted = {
-        made["digest"]
-        for made in ancestors_of(manifest)
-        if made["step"] == "store" and made["spec_digest"] == resizing
+        ancestor["digest"]
+        for ancestor in ancestors_of(manifest)
+        if ancestor["step"] == "store" and ancestor["spec_digest"] == resizing
     }
     stores = (place for place in beside(folder, "stores/*") if manifest_if_intact(place))
     return next((place for place in stores if artefact_digest(place) in wanted), None)

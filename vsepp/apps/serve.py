@@ -113,8 +113,8 @@ class _Site:
         image_id, name = self.indexes[number].image_ids[row], self.indexes[number].file_names[row]
         rows = [index.row_of(image_id) for index in self.indexes]
         answers = [
-            [] if there is None else index.images_like(there, self.answers)
-            for index, there in zip(self.indexes, rows, strict=True)
+            [] if nearest_to is None else index.images_like(nearest_to, self.answers)
+            for index, nearest_to in zip(self.indexes, rows, strict=True)
         ]
         captions = self.indexes[number].captions_at(row)
         large = f"/image/{number}/{row}?large" if self.indexes[number].pixels is not None else ""
@@ -241,9 +241,9 @@ def _address_of(host: str) -> str:
     """A name or an address by which a browser reaches a server that listens on `host`."""
     if host != EVERYWHERE:
         return host
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
-        asked.connect(("192.0.2.1", 9))  # sends nothing: the system says from which address it would
-        return str(asked.getsockname()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(("192.0.2.1", 9))  # sends nothing: the system says from which address it would
+        return str(probe.getsockname()[0])
     return "127.0.0.1"
 
 

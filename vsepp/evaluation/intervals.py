@@ -173,12 +173,12 @@ def image_intervals(values: np.ndarray) -> list[Interval]:
     return [Interval(float(low), float(high)) for low, high in ends.T]
 
 
-def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1) -> Effect:
-    """How much larger `of` is than `over`.
+def effect(baseline: Sequence[np.ndarray], model: Sequence[np.ndarray], tests: int = 1) -> Effect:
+    """How much larger the values of a model are than those of a baseline.
 
     Parameters
     ----------
-    over, of
+    baseline, model
         Per seed the values of the same images, `(n_images,)`, from `per_image`; the seeds in the same order, or one seed of a side,
         which is held against each seed of the other. For a difference of differences, `(a - b) - (c - d)`, give `b + c` and `a + d`.
     tests
@@ -189,14 +189,14 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
     VseppError
         Without seeds or with fewer than two images, and where both were measured on different numbers of images or seeds.
     """
-    shapes = np.shape(over), np.shape(of)
+    shapes = np.shape(baseline), np.shape(model)
     whole = all(len(shape) == 2 and shape[0] > 0 and shape[1] > 1 for shape in shapes)
     if not whole or shapes[0][1] != shapes[1][1] or len({1, shapes[0][0], shapes[1][0]}) > 2:
         raise VseppError(
             f"expected values of the same seeds and of at least two images, got (seeds, images) {shapes[0]} and {shapes[1]}"
         )
-    by_seed = np.mean(np.subtract(of, over), axis=1)
-    first, second = np.mean(over, axis=0), np.mean(of, axis=0)
+    by_seed = np.mean(np.subtract(model, baseline), axis=1)
+    first, second = np.mean(baseline, axis=0), np.mean(model, axis=0)
     p = _permutation_p(first, second, max(RESAMPLES, round(4 * tests / ALPHA)))
     return Effect(
         value=float(np.mean(by_seed)),
@@ -205,7 +205,7 @@ def effect(over: Sequence[np.ndarray], of: Sequence[np.ndarray], tests: int = 1)
         seeds=seed_interval(by_seed),
         p=p,
         p_alone=p,
-        lone_side=len(over) != len(of),
+        lone_side=len(baseline) != len(model),
     )
 
 

@@ -69,15 +69,15 @@ class Item:
 class Answer:
     """What a model ranks first for one query."""
 
-    asked: Item
-    found: tuple[Item, ...]
+    query: Item
+    answers: tuple[Item, ...]
     rank: float
     """Of the best correct item, from 1."""
 
     @property
     def has_pictures(self) -> bool:
         """Whether pictures were found."""
-        return any(item.jpeg for item in self.found)
+        return any(item.jpeg for item in self.answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +141,17 @@ class Answers:
             rows = self.model.arrays[f"{self.protocol}_caption_rows"]
             return rows if direction == "t2i" else np.arange(self.model.tested(self.protocol)["n_images"])
         # Truths have images and captions in the order of their ids.
-        by_id = np.argsort(_there(self.tested.image_ids))
+        by_id = np.argsort(_known(self.tested.image_ids))
         images = by_id[self.model.arrays[f"{self.protocol}_{direction}_images"]]
         if direction == "i2t":
             return images
         rows = np.full(len(images), -1)
-        captions = np.argsort(_there(self.tested.caption_ids))
+        captions = np.argsort(_known(self.tested.caption_ids))
         owner = self.tested.caption_to_image[captions]
         for image in np.unique(images):
-            asked, own = np.flatnonzero(images == image), captions[owner == image]
-            if len(asked) == len(own):
-                rows[asked] = own
+            queries, own = np.flatnonzero(images == image), captions[owner == image]
+            if len(queries) == len(own):
+                rows[queries] = own
         return rows
 
     def answer(self, direction: str, place: int, count: int) -> Answer:
@@ -168,16 +168,17 @@ class Answers:
         """
         query = int(self.queries(direction)[place])
         ranks = self.model.ranks(self.protocol)[direction]
-        found = self.ranked(direction, query)[:count]
+        best = self.ranked(direction, query)[:count]
         if self.is_truth:  # what is right is known by its place
             right = np.isin(np.arange(count), ranks.places[ranks.starts[place] : ranks.starts[place + 1]])
         else:
             owner = self.tested.caption_to_image
-            right = owner[found] == query if direction == "i2t" else found == owner[query]
-        asked, sought = (self._image, self._caption) if direction == "i2t" else (self._caption, self._image)
-        return Answer(
-            asked(query, False), tuple(map(sought, found, map(bool, right))), 1 + float(ranks.best[place])
-        )
+            right = owner[best] == query if direction == "i2t" else best == owner[query]
+        if direction == "i2t":
+            item, answers = self._image(query, False), tuple(map(self._caption, best, map(bool, right)))
+        else:
+            item, answers = self._caption(query, False), tuple(map(self._image, best, map(bool, right)))
+        return Answer(item, answers, 1 + float(ranks.best[place]))
 
     def own_caption(self, place: int) -> str:
         """The first caption of an image that was a query of caption retrieval."""
@@ -223,6 +224,6 @@ class Answers:
         return rows[np.argsort(-scores.ravel(), kind="stable")]
 
 
-def _there(ids: np.ndarray | None) -> np.ndarray:
+def _known(ids: np.ndarray | None) -> np.ndarray:
     assert ids is not None, "a truth knows images and captions by ids"
     return ids

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec
-from vsepp.report.tables import Cell, Group, Row, Table
+from vsepp.report.tables import Cell, FilledGroup, FilledRow, FilledTable
 from vsepp.report.text import Tex
 from vsepp.report.verdicts import FAILED, ONE_SEED, SIGNS, Verdict, of_the_paper
 
 
 @dataclass(frozen=True)
-class Printed:
+class PageCell:
     """A cell of a page."""
 
     words: object = ""
@@ -34,9 +34,9 @@ class Printed:
         return {"class": self.classes or None, **self.more}
 
 
-def head(words: object, classes: str = "", scope: str = "col", **more: object) -> Printed:
+def head(words: object, classes: str = "", scope: str = "col", **more: object) -> PageCell:
     """The head of a column, a row or several."""
-    return Printed(words, classes, tag="th", more={"scope": scope, **more})
+    return PageCell(words, classes, tag="th", more={"scope": scope, **more})
 
 
 def under(*lines: str, classes: str = "under") -> tuple[tuple[str, str], ...]:
@@ -47,11 +47,11 @@ def under(*lines: str, classes: str = "under") -> tuple[tuple[str, str], ...]:
 # --- A page ------------------------------------------------------------------------------------------------------
 
 
-def page_heads(table: Table) -> list[list[Printed]]:
+def page_heads(table: FilledTable) -> list[list[PageCell]]:
     """Heads of ours and the paper's, of the tasks, of the metrics: three lines."""
     spec = table.spec
     columns = len(spec.cells)
-    number = head("Row", "no", rowspan=3) if table.published else Printed(classes="no", more={"rowspan": 3})
+    number = head("Row", "no", rowspan=3) if table.published else PageCell(classes="no", more={"rowspan": 3})
     blocks = ["Ours" + ", mean ± sd over the seeds" * table.has_seeds, *["Paper"] * table.published]
     tasks, metrics = [], []
     for _ in blocks:
@@ -71,20 +71,20 @@ def page_heads(table: Table) -> list[list[Printed]]:
     ]
 
 
-def page_group(table: Table, group: Group) -> list[Printed]:
+def page_group(table: FilledTable, group: FilledGroup) -> list[PageCell]:
     """The head of a group: its heading, and what our numbers come from; none without both."""
     measured_on = f"Ours: {group.measured_on}" if group.measured_on else ""
     spans = (*under(group.heading, classes="stay"), *under(measured_on, classes="stay under"))
     return [replace(head("", scope="rowgroup", colspan=page_width(table)), spans=spans)] if spans else []
 
 
-def page_rows(table: Table, group: Group) -> Iterator[tuple[dict[str, str], list[Printed]]]:
+def page_rows(table: FilledTable, group: FilledGroup) -> Iterator[tuple[dict[str, str], list[PageCell]]]:
     """Attributes and cells of each line of a group."""
     spec = table.spec
     for row in group.rows:
         run = row.run if row.ours else ""
-        number = Printed(row.id * (not row.own), "no", run * (not row.own), row.marks)
-        trainset = [Printed(row.facts["trainset_label"], "wide")] * spec.trainset
+        number = PageCell(row.id * (not row.own), "no", run * (not row.own), row.marks)
+        trainset = [PageCell(row.facts["trainset_label"], "wide")] * spec.trainset
         cells = [
             *_page_cells(spec, row, "ours"),
             *(_page_cells(spec, row, "paper") if table.published else []),
@@ -93,15 +93,15 @@ def page_rows(table: Table, group: Group) -> Iterator[tuple[dict[str, str], list
         yield attributes, [number, _label(spec, row, run), *trainset, *cells]
         if row.released:
             label = head(f"the authors’ checkpoint of row {row.id}, evaluated here", "model", "row")
-            blank = [Printed(classes=_edges(spec, name)) for name in spec.cells] * table.published
+            blank = [PageCell(classes=_edges(spec, name)) for name in spec.cells] * table.published
             released = _page_cells(spec, row, "released")
             yield (
                 {"class": "below"},
-                [Printed(), label, *[Printed(classes="wide")] * spec.trainset, *released, *blank],
+                [PageCell(), label, *[PageCell(classes="wide")] * spec.trainset, *released, *blank],
             )
 
 
-def _label(spec: entries.Table, row: Row, run: str) -> Printed:
+def _label(spec: entries.Table, row: FilledRow, run: str) -> PageCell:
     """The head of a row: the model, where it is from, and what is wrong with it."""
     facts = row.facts
     spans = (
@@ -114,26 +114,26 @@ def _label(spec: entries.Table, row: Row, run: str) -> Printed:
     return replace(head(facts["label"], "model", "row"), run=run, spans=spans)
 
 
-def _page_cells(spec: entries.Table, row: Row, source: str) -> list[Printed]:
+def _page_cells(spec: entries.Table, row: FilledRow, source: str) -> list[PageCell]:
     return [
         _page_cell(cell, _edges(spec, name), _is_there(row, source))
         for name, cell in row.cells[source].items()
     ]
 
 
-def _page_cell(cell: Cell, classes: str, is_there: bool) -> Printed:
+def _page_cell(cell: Cell, classes: str, is_there: bool) -> PageCell:
     if cell.value is None:
-        return Printed(text.MISSING * is_there, classes)
+        return PageCell(text.MISSING * is_there, classes)
     classes += " best" * cell.best
     spans, more = under(text.deviation(cell.sd)), {}
     if cell.tint is not None:
         classes, more = f"{classes} tint", {"style": f"--tint: {cell.tint:.2f}"}
-    return Printed(
+    return PageCell(
         text.number(cell.value), classes, marks=(cell.mark,) * bool(cell.mark), spans=spans, more=more
     )
 
 
-def _is_there(row: Row, source: str) -> bool:
+def _is_there(row: FilledRow, source: str) -> bool:
     """Whether a source has a line of numbers, in which a dash says that one is missing."""
     return bool(row.ours) if source == "ours" else not row.own or source == "released"
 
@@ -144,7 +144,7 @@ def _edges(spec: entries.Table, name: str) -> str:
     return f"n{' first' * begins}{' left' * (name == spec.cells[0])}"
 
 
-def legend(table: Table) -> str:
+def legend(table: FilledTable) -> str:
     """What bold says in a table, on a page and in LaTeX."""
     apart = ", ours among ours and the paper’s among the paper’s" * table.published
     one_seed = any(len(row.ours) == 1 for row in table.rows)
@@ -152,7 +152,7 @@ def legend(table: Table) -> str:
     return f"Bold: best of its column and group{apart}.{settled * one_seed}"
 
 
-def page_notes(table: Table, context: ContextSpec) -> list[str]:
+def page_notes(table: FilledTable, context: ContextSpec) -> list[str]:
     """What is said below a table, before the notes of its marks."""
     compare = " Ours and the paper’s levels are of different data: compare the gains."
     return [
@@ -161,17 +161,17 @@ def page_notes(table: Table, context: ContextSpec) -> list[str]:
     ]
 
 
-def page_commands(table: Table, commands: Mapping[str, str]) -> list[tuple[str, str]]:
+def page_commands(table: FilledTable, commands: Mapping[str, str]) -> list[tuple[str, str]]:
     """Rows that are there, with the command that makes each."""
     return [(row.id, commands[row.run]) for row in table.rows if row.run in commands]
 
 
-def page_width(table: Table) -> int:
+def page_width(table: FilledTable) -> int:
     """Columns of a page's table."""
     return 2 + table.spec.trainset + len(table.spec.cells) * (1 + table.published)
 
 
-def tint(table: Table) -> str | None:
+def tint(table: FilledTable) -> str | None:
     """Style of a table whose cells are tinted."""
     return f"--tinted: var(--{table.spec.tint})" if table.spec.tint else None
 
@@ -179,7 +179,7 @@ def tint(table: Table) -> str | None:
 # --- LaTeX -------------------------------------------------------------------------------------------------------
 
 
-def tex_caption(table: Table, context: ContextSpec) -> Tex:
+def tex_caption(table: FilledTable, context: ContextSpec) -> Tex:
     """Title, caption and legend; the paper's tables keep their numbers, and others have none."""
     released = "Released: the authors' own checkpoint, evaluated here." * any(
         row.released for row in table.rows
@@ -193,13 +193,13 @@ def tex_caption(table: Table, context: ContextSpec) -> Tex:
     )
 
 
-def tex_columns(table: Table) -> Tex:
+def tex_columns(table: FilledTable) -> Tex:
     """The columns of a tabular. A deviation has one of its own, so that the values above and below it stay aligned."""
     number = r"r@{\,}l" if table.has_seeds else "r"
     return Tex("@{}" + "l" * _labels(table) + number * len(table.spec.cells) + "@{}")
 
 
-def tex_heads(table: Table) -> list[Tex]:
+def tex_heads(table: FilledTable) -> list[Tex]:
     """Lines of heads: the tasks with their rules, and the metrics."""
     spec, labels = table.spec, _labels(table)
     span = len(spec.columns) * (1 + table.has_seeds)
@@ -213,7 +213,7 @@ def tex_heads(table: Table) -> list[Tex]:
     return [first, *rules, _line(["#", "Model", *["Trainset"] * spec.trainset, "", *metrics])]
 
 
-def tex_groups(table: Table) -> Iterator[list[Tex]]:
+def tex_groups(table: FilledTable) -> Iterator[list[Tex]]:
     """Lines of each group, its heading first."""
     width = _labels(table) + len(table.spec.cells) * (1 + table.has_seeds)
     troubles = _troubles(table)
@@ -229,7 +229,7 @@ def tex_groups(table: Table) -> Iterator[list[Tex]]:
         yield lines
 
 
-def _tex_row(table: Table, row: Row, trouble: str) -> Iterator[Tex]:
+def _tex_row(table: FilledTable, row: FilledRow, trouble: str) -> Iterator[Tex]:
     """A line for each source of a row, the first with the row's labels; `trouble` is the letter of what is wrong with it."""
     facts = row.facts
     number = Tex(text.tex(row.id * (not row.own)) + _raised(*row.marks, trouble))
@@ -256,7 +256,7 @@ def _tex_cell(cell: Cell, has_seeds: bool) -> list[Tex]:
     return [number, *[Tex(sd)] * has_seeds]
 
 
-def tex_notes(table: Table) -> list[Tex]:
+def tex_notes(table: FilledTable) -> list[Tex]:
     """Each mark of a tabular, with its one meaning."""
     notes = [
         *table.notes,
@@ -265,19 +265,19 @@ def tex_notes(table: Table) -> list[Tex]:
     return [Tex(f"{_raised(mark)} {text.tex(words)}") for mark, words in notes]
 
 
-def _trouble(row: Row) -> str:
+def _trouble(row: FilledRow) -> str:
     """What a page says in the head of a row: why its numbers say nothing, or which seeds are left out."""
     return row.trouble or row.left_out
 
 
-def _troubles(table: Table) -> dict[str, str]:
+def _troubles(table: FilledTable) -> dict[str, str]:
     """What is wrong with rows → the letter of its note; the letters follow those of the table's own notes."""
     words = dict.fromkeys(filter(None, map(_trouble, table.rows)))
     start = sum(mark not in text.SIGNS for mark, _ in table.notes)
-    return {one: text.letter(number) for number, one in enumerate(words, start)}
+    return {trouble: text.letter(number) for number, trouble in enumerate(words, start)}
 
 
-def _labels(table: Table) -> int:
+def _labels(table: FilledTable) -> int:
     """Columns before the numbers: row, model, training set, source."""
     return 3 + table.spec.trainset
 
@@ -333,22 +333,25 @@ class Ledger:
 def ledgers(verdicts: Iterable[Verdict]) -> list[Ledger]:
     """The paper's claims, then comparisons of one's own, as far as there are any."""
     claims, comparisons = of_the_paper(verdicts)
-    said = "The claims, with their places in the paper, and what our runs say of them."
-    made = [_ledger(claims, "claim", said)] if claims else []
+    filled = []
+    if claims:
+        caption = "The claims, with their places in the paper, and what our runs say of them."
+        filled.append(_ledger(claims, "claim", caption))
     if comparisons:
         heading = "Comparisons of our own, not in the paper"
-        made.append(_ledger(comparisons, "comparison", "What the paper does not claim.", heading))
-    return made
+        filled.append(_ledger(comparisons, "comparison", "What the paper does not claim.", heading))
+    return filled
 
 
-def _ledger(verdicts: Sequence[Verdict], noun: str, said: str, *headings: str) -> Ledger:
-    judged, left = ([one for one in verdicts if one.judged is made] for made in (True, False))
+def _ledger(verdicts: Sequence[Verdict], noun: str, caption: str, *headings: str) -> Ledger:
+    judged = [verdict for verdict in verdicts if verdict.judged]
+    left = [verdict for verdict in verdicts if not verdict.judged]
     more = "more " if judged else ""
     summary = f"{text.plural(len(left), more + noun)}, each about one metric, on runs that were not made"
-    return Ledger(headings, said, judged, left, summary)
+    return Ledger(headings, caption, judged, left, summary)
 
 
-def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[Printed]:
+def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[PageCell]:
     """Verdict, metric, our effect, the paper's, and p; a phone shows each number below its label."""
     effect, in_points = verdict.effect, verdict.spec.in_points
     value, interval = (text.signed, text.interval) if in_points else (text.epoch, text.levels)
@@ -357,19 +360,19 @@ def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[Printed]:
     numbers = {
         "Ours": (
             value(effect.value if effect else None),
-            *(f"{interval(ends)} {of}" for ends, of in bounds if ends),
+            *(f"{interval(ends)} {sampled}" for ends, sampled in bounds if ends),
         ),
         "Paper": (value(verdict.published), text.deviation(verdict.paper_sd)),
         "p": (text.p_value(effect.p if effect else None),),
     }
-    said = under(verdict.why)
+    spans = under(verdict.why)
     if not (verdict.word == ONE_SEED and ledger.has_one_seed):
-        said = (f"verdict {text.slug(verdict.word)}", f"{SIGNS[verdict.word]} {verdict.word}"), *said
+        spans = (f"verdict {text.slug(verdict.word)}", f"{SIGNS[verdict.word]} {verdict.word}"), *spans
     return [
-        Printed(classes="said", spans=said),
-        Printed(text.metrics(verdict.metric), "metric"),
+        PageCell(classes="said", spans=spans),
+        PageCell(text.metrics(verdict.metric), "metric"),
         *(
-            Printed(words, "n", spans=under(*lines), more={"data-label": label})
+            PageCell(words, "n", spans=under(*lines), more={"data-label": label})
             for label, (words, *lines) in numbers.items()
         ),
     ]

@@ -39,7 +39,7 @@ from vsepp.report.verdicts import (
     REPRODUCED,
     SAME,
     SMALLER,
-    Given,
+    Evidence,
     Measured,
     Ruling,
     Verdict,
@@ -131,18 +131,19 @@ class _OnTest(_OfRuns):
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points; null if the paper prints no number."""
 
-    def measure(self, metric: str, given: Given) -> Measured:
+    def measure(self, metric: str, evidence: Evidence) -> Measured:
         """The effect on the test images."""
-        compared = comparable(self.runs, self.protocol, given.models)
+        compared = comparable(self.runs, self.protocol, evidence.models)
         if isinstance(compared, Measured):
             return compared
-        of, over = self.sides(*compared.values(self.runs, self.protocol, metric), metric=metric, given=given)
-        return _difference(metric, of, over, given.tests, compared.notes, alone=len(self.runs) == 2)
+        values = compared.values(self.runs, self.protocol, metric)
+        model, baseline = self.sides(*values, metric=metric, evidence=evidence)
+        return _difference(metric, model, baseline, evidence.tests, compared.notes, alone=len(self.runs) == 2)
 
-    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
         """What is measured: how far the first of two lies above the second, from each run's values, `(seeds, n_images)`."""
-        of, over = values
-        return of, over
+        model, baseline = values
+        return model, baseline
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -169,16 +170,19 @@ class Difference(_OnTest):
         """Not beside a published row."""
         return not self.row
 
-    def measure(self, metric: str, given: Given) -> Measured:
+    def measure(self, metric: str, evidence: Evidence) -> Measured:
         """The effect, of a published number where data and encoders are the paper's."""
-        if self.row and not given.report.is_own(self.runs):
+        if self.row and not evidence.report.is_own(self.runs):
             return not_run(["the published number belongs to the paper's own data and encoders"])
-        return super().measure(metric, given)
+        return super().measure(metric, evidence)
 
-    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
         """Both runs, or the run and the published number, which has no interval of its own."""
-        of, *over = values
-        return of, over[0] if over else np.full_like(of, float(given.published["", self.row or ""][metric]))
+        if len(values) == 2:
+            model, baseline = values
+            return model, baseline
+        (model,) = values
+        return model, np.full_like(model, float(evidence.published["", self.row or ""][metric]))
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -200,7 +204,7 @@ class DifferenceOfDifferences(_OnTest):
         """How many runs it lists."""
         return 4
 
-    def sides(self, *values: np.ndarray, metric: str, given: Given) -> tuple[np.ndarray, np.ndarray]:
+    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
         """(a − b) − (c − d) is a + d less b + c."""
         a, b, c, d = values
         return a + d, b + c
@@ -267,19 +271,18 @@ class BestValue(_Claim):
         """Whether a size is among those of which one is claimed to be the best."""
         return self.best[0] <= size <= self.best[1]
 
-    def measure(self, metric: str, given: Given) -> Measured:
+    def measure(self, metric: str, evidence: Evidence) -> Measured:
         """The best of the claimed sizes less the best of the others, chosen on validation; runs of all other sizes must be there."""
         sizes = sorted(self.runs.items())
-        missing = [run for _, run in sizes if run not in given.models]
+        missing = [run for _, run in sizes if run not in evidence.models]
         if rivals := [run for size, run in sizes if run in missing and not self.claims(size)]:
             return not_run(rivals)
-        there = [run for _, run in sizes if run not in missing]
-        bad = [run for run in there if trouble_of(given.models[run])]
+        bad = [run for _, run in sizes if run not in missing and trouble_of(evidence.models[run])]
         # A size without a sound training is no rival, and is named.
         sound = {size: run for size, run in sizes if run not in (*missing, *bad)}
         if len({self.claims(size) for size in sound}) < 2:
-            return failed(bad, given.models) if bad else not_run(missing)
-        compared = comparable(sound.values(), self.protocol, given.models)
+            return failed(bad, evidence.models) if bad else not_run(missing)
+        compared = comparable(sound.values(), self.protocol, evidence.models)
         if isinstance(compared, Measured):
             return compared
 
@@ -292,8 +295,8 @@ class BestValue(_Claim):
         note = f"best on validation of {low} to {high}: {best}; of the others: {rival}"
         if left_out := [size for size, _ in sizes if size not in sound]:
             note += f"; left out: {text.listing(left_out)}"
-        of, over = compared.values((sound[best], sound[rival]), self.protocol, metric)
-        return _difference(metric, of, over, given.tests, [note, *compared.notes])
+        model, baseline = compared.values((sound[best], sound[rival]), self.protocol, metric)
+        return _difference(metric, model, baseline, evidence.tests, [note, *compared.notes])
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -301,13 +304,13 @@ class BestValue(_Claim):
 
 
 def _difference(
-    metric: str, of: np.ndarray, over: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
+    metric: str, model: np.ndarray, baseline: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
 ) -> Measured:
     """How far one side lies above another, `(seeds, n_images)` each; `alone`: whether each is one run."""
-    effect, mcnemar = intervals.effect(list(over), list(of), tests), list[float]()
+    effect, mcnemar = intervals.effect(list(baseline), list(model), tests), list[float]()
     if alone and metric == "i2t_r1":
-        mcnemar = [intervals.mcnemar(*seed) for seed in zip(over, of, strict=True)]
-    return Measured(effect, len(of), notes, mcnemar=tuple(mcnemar))
+        mcnemar = [intervals.mcnemar(*seed) for seed in zip(baseline, model, strict=True)]
+    return Measured(effect, len(model), notes, mcnemar=tuple(mcnemar))
 
 
 def _validated(model: Model, metric: str) -> float:
@@ -333,9 +336,9 @@ class _OnCurves(_OfRuns):
         """None: validation has none."""
         return None
 
-    def measure(self, metric: str, given: Given) -> Measured:
+    def measure(self, metric: str, evidence: Evidence) -> Measured:
         """What `of_curves` finds, where the curves are long enough."""
-        compared = comparable(self.runs, None, given.models)
+        compared = comparable(self.runs, None, evidence.models)
         if isinstance(compared, Measured):
             return compared
         first, second = (

@@ -93,8 +93,8 @@ class Comparison:
         warnings = [*paired.left_out, *filter(None, [paired.common])]
         single = [name for name, side in sides.items() if side[0].seed is None]
         if len(paired.seeds) == 1:
-            each = "side" if len(sides) == 2 else "model"
-            warnings.append(f"one seed per {each}: the result of another seed is unknown")
+            noun = "side" if len(sides) == 2 else "model"
+            warnings.append(f"one seed per {noun}: the result of another seed is unknown")
         elif single:
             warnings.append(f"{text.listing(single)}: one model beside each seed of the others")
         ranked_by: dict[str, list[str]] = {}
@@ -187,30 +187,31 @@ class Comparison:
         yield ("", first, second, f"{first}−{second}", "over images", "over seeds", "p", "p, Holm")
         shown = ""
         for metric, levels in self.levels.items():
-            of, name = text.task(metric), text.metric_name(metric)
-            head, shown = (f"{of}, {name}" if of and of != shown else name), of
-            told = [""] * 5
+            task, name = text.task(metric), text.metric_name(metric)
+            head, shown = (f"{task}, {name}" if task and task != shown else name), task
+            difference = [""] * 5
             if effect := self.effects.get((metric, first, second)):
                 bounds = [
                     text.interval(effect.images),
                     text.interval(effect.seeds) or _no_spread(effect.by_seed),
                 ]
-                told = [text.signed(effect.value), *bounds, *map(text.p_value, (effect.p_alone, effect.p))]
-            yield (head, *(text.number(level.mean) for level in levels.values()), *told)
+                p_values = map(text.p_value, (effect.p_alone, effect.p))
+                difference = [text.signed(effect.value), *bounds, *p_values]
+            yield (head, *(text.number(level.mean) for level in levels.values()), *difference)
 
     def _columns(self) -> Iterator[list[str]]:
         """A column per metric, a row per model; intervals in the first metric."""
         shown = ""
         yield [name.ljust(max(map(len, self.models))) for name in ("", *self.models)]
         for metric, levels in self.levels.items():
-            of, name = text.task(metric), text.metric_name(metric)
-            short = "" if of == shown else of.removesuffix(" retrieval").lower()
-            head, shown = f"{short} {name}".strip(), of
+            task, name = text.task(metric), text.metric_name(metric)
+            short = "" if task == shown else task.removesuffix(" retrieval").lower()
+            head, shown = f"{short} {name}".strip(), task
             yield [head, *(text.number(levels[label].mean) for label in self.models)]
             if metric == next(iter(self.levels)):
                 yield ["over images", *(text.levels(level.images) for level in levels.values())]
-                over_seeds = (text.levels(one.seeds) or _no_spread(one.by_seed) for one in levels.values())
-                yield ["over seeds", *over_seeds]
+                bounds = [text.levels(level.seeds) or _no_spread(level.by_seed) for level in levels.values()]
+                yield ["over seeds", *bounds]
 
     def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
@@ -293,19 +294,20 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
     levels: dict[str, dict[str, Level]] = {}
     pairs: list[tuple[str, str, str]] = []
     for metric in dict.fromkeys(metrics):
-        every = {name: level(side, protocol, metric) for name, side in paired.models.items()}
-        of = {name: found for name, found in every.items() if found}
-        if none := [paired.models[name][0].where for name in every if name not in of]:
-            raise VseppError(f"{none[0]}, {protocol}: its scores give no {metric}")
-        levels[metric] = dict(sorted(of.items(), key=lambda item: -item[1].mean if best_first else 0))
+        of_metric = dict[str, Level]()
+        for name, side in paired.models.items():
+            if (side_level := level(side, protocol, metric)) is None:
+                raise VseppError(f"{side[0].where}, {protocol}: its scores give no {metric}")
+            of_metric[name] = side_level
+        levels[metric] = dict(sorted(of_metric.items(), key=lambda item: -item[1].mean if best_first else 0))
         counting = [name for name in levels[metric] if paired.seeds and name not in paired.trouble]
         pairs += [(metric, *names) for names in combinations(counting, 2)]
     effects = []
     for metric, *names in pairs:
-        above, below = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
-        effects.append(intervals.effect(below, above, len(pairs)))
-    told = dict(zip(pairs, intervals.told_together(effects), strict=True))
-    return Comparison(paired, protocol, levels, told)
+        first, second = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
+        effects.append(intervals.effect(second, first, len(pairs)))
+    corrected = dict(zip(pairs, intervals.told_together(effects), strict=True))
+    return Comparison(paired, protocol, levels, corrected)
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
@@ -362,9 +364,9 @@ def _same_images(model: Model, protocol: str, like: Model) -> str:
     return next(
         (
             name
-            for name, found in model.metrics.items()
+            for name, test in model.metrics.items()
             if {name, protocol} <= set(PROTOCOLS)
-            and all(found[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
+            and all(test[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
         ),
         "",
     )
@@ -388,9 +390,9 @@ def _under(source: Source, protocol: str, fold_size: int, like: Model | None) ->
     test = evaluation.to_dict()
     known = {"image_ids": slice(test["n_images"]), "caption_ids": evaluation.truth.tasks["t2i"].queries}
     ids = {
-        kind: ids_digest(given[rows])
+        kind: ids_digest(all_ids[rows])
         for kind, rows in known.items()
-        if (given := getattr(tested, kind)) is not None
+        if (all_ids := getattr(tested, kind)) is not None
     }
     return Model(
         name=source.stem,

@@ -227,7 +227,7 @@ class ContextSpec:
     def swaps(self, roles: Iterable[str]) -> list[str]:
         """`vgg_mini in place of VGG19`: the roles that something else plays here than in the paper."""
         names = dict.fromkeys((self.here(role), self.in_paper(role)) for role in roles)
-        return [f"{here} in place of {there}" for here, there in names if here != there]
+        return [f"{ours} in place of {theirs}" for ours, theirs in names if ours != theirs]
 
 
 @dataclass(frozen=True, config=STRICT)

@@ -157,7 +157,7 @@ def states_of(rows: Iterable[Expected], known: Iterable[KnownRanks], models: Mod
     """State of each row whose model is there and was evaluated under its protocol."""
     rows = list(rows)
     allowed = tolerances(rows)
-    ranks = {(one.machine, one.run, one.seed): one.ranks for one in known}
+    ranks = {(row.machine, row.run, row.seed): row.ranks for row in known}
     by_seed = {(run, model.seed): model for run, seeds in models.items() for model in seeds}
     states = []
     for row in rows:
@@ -166,9 +166,9 @@ def states_of(rows: Iterable[Expected], known: Iterable[KnownRanks], models: Mod
         if model is None or value is None:
             continue
         machine = machine_of(model)
-        if found := ranks.get((machine, row.run, row.seed)):
+        if kept := ranks.get((machine, row.run, row.seed)):
             digest = ranks_digest(model.arrays)[:12]
-            holds, word, held_to = digest == found, EQUAL, f"ranks {found} of {machine}, got {digest}"
+            holds, word, held_to = digest == kept, EQUAL, f"ranks {kept} of {machine}, got {digest}"
         elif row.tolerance == "nothing":
             holds, word, held_to = True, NOT_HELD, "nothing"
         elif row.tolerance == "chance":

@@ -17,7 +17,7 @@ from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
 from vsepp.report.expected import ABOVE, EQUAL, NOT_HELD, OUTSIDE, WITHIN, State, count_by_word
 from vsepp.report.models import MadeBy, Model, Models, by_other_code, in_trouble, on_scenes
 from vsepp.report.plots import Drawn
-from vsepp.report.tables import Table
+from vsepp.report.tables import FilledTable
 from vsepp.report.verdicts import AS_CLAIMED, NOT_AS_CLAIMED, OUTCOMES, Verdict, counts, of_the_paper
 
 _HELD_TO = {
@@ -63,7 +63,7 @@ class Lead:
 
 def index_page(
     spec: ReportSpec,
-    tables: Sequence[Table],
+    tables: Sequence[FilledTable],
     figures: Sequence[Drawn],
     verdicts: Sequence[Verdict],
     models: Models,
@@ -108,7 +108,7 @@ def index_page(
 
 
 def _contents(
-    tables: Sequence[Table], figures: Sequence[Drawn], verdicts: Sequence[Verdict], spec: ReportSpec
+    tables: Sequence[FilledTable], figures: Sequence[Drawn], verdicts: Sequence[Verdict], spec: ReportSpec
 ) -> list[tuple[str, str]]:
     """Anchor and words of each section, in their order."""
     contents = [(f"section-{table.id}", table.short) for table in tables]

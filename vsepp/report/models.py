@@ -76,11 +76,11 @@ class Model:
         `None` where its evaluation has no such number, as correlations with ratings of scores that are no inner product, and what needs
         longer lists of the best.
         """
-        found = self.tested(protocol)
+        test = self.tested(protocol)
         task, _, key = metric.partition("_")
-        of, key = (found.get(task, {}), key) if key else (found, metric)
-        if key in of:
-            return float(of[key])
+        numbers, key = (test.get(task, {}), key) if key else (test, metric)
+        if key in numbers:
+            return float(numbers[key])
         values = self._per_image(protocol, metric) if metric in AVERAGED else None
         return None if values is None else float(values.mean())
 
@@ -198,11 +198,13 @@ class Model:
         ancestors = ancestors_of(self.evaluated) if self.evaluated else []
         # Of runs the folder comes first, then its files.
         corpora = [
-            made for made in ancestors if made["step"] == "corpus" and tables in (None, made["digest"])
+            ancestor
+            for ancestor in ancestors
+            if ancestor["step"] == "corpus" and tables in (None, ancestor["digest"])
         ]
         if not corpora:
             return (tables,) if tables else ()
-        scenes = {made["spec_digest"] for made in ancestors if made["step"] == "scenes"}
+        scenes = {ancestor["spec_digest"] for ancestor in ancestors if ancestor["step"] == "scenes"}
         return corpora[0]["digest"], " ".join([corpora[0]["spec_digest"], *sorted(scenes)])
 
 
@@ -229,7 +231,7 @@ def ids_digest(ids: np.ndarray) -> str:
 def on_scenes(models: Models) -> bool:
     """Whether models were measured on generated scenes, which show that the code works and answer no claim about photographs."""
     manifests = (model.evaluated for seeds in models.values() for model in seeds if model.evaluated)
-    return any(made["step"] == "scenes" for manifest in manifests for made in ancestors_of(manifest))
+    return any(ancestor["step"] == "scenes" for manifest in manifests for ancestor in ancestors_of(manifest))
 
 
 # --- Which models count, and which are compared -----------------------------------------------------------------
@@ -320,13 +322,13 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     seeds = tuple(sorted(common)) if by_seed or not counting else (None,)  # type: ignore[type-var]
     models = {name: counting.get(name, side) for name, side in sides.items()}
     if seeds:
-        models |= {name: [of[seed] for seed in seeds] for name, of in by_seed.items()}
-    dropped = any(len(of) > len(seeds) for of in by_seed.values())
+        models |= {name: [side[seed] for seed in seeds] for name, side in by_seed.items()}
+    dropped = any(len(side) > len(seeds) for side in by_seed.values())
     return Paired(
         models=models,
         seeds=seeds,
         trouble=trouble,
-        left_out=tuple(f"{name} {said}" for name, side in sides.items() if (said := left_out(side))),
+        left_out=tuple(f"{name} {words}" for name, side in sides.items() if (words := left_out(side))),
         common=f"compared on {text.seeds(seeds)}, which all have" if dropped and seeds else "",
         doubts=tuple(doubts),
     )
@@ -361,40 +363,40 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
     VseppError
         When a model was not evaluated under the protocol, and naming two that differ, and in what.
     """
-    each = list({model.where: model for model in models}.values())
-    for model in each:
+    distinct = list({model.where: model for model in models}.values())
+    for model in distinct:
         model.tested(protocol)
-    told = set[str]()
-    for one, other in combinations(each, 2):
-        if difference := _test_differs(one, other, protocol):
+    certain = set[str]()
+    for first, second in combinations(distinct, 2):
+        if difference := _test_differs(first, second, protocol):
             raise VseppError(
-                f"{other.where}, {protocol}: {difference} in {one.where}; both must have the same images and the "
+                f"{second.where}, {protocol}: {difference} in {first.where}; both must have the same images and the "
                 "same caption-to-image order: evaluate both again"
             )
-        if one.ids.keys() & other.ids.keys() or (one.corpus and other.corpus):
-            told |= {one.where, other.where}
-    doubtful = [model for model in each if model.where not in told] if len(each) > 1 else []
+        if first.ids.keys() & second.ids.keys() or (first.corpus and second.corpus):
+            certain |= {first.where, second.where}
+    doubtful = [model for model in distinct if model.where not in certain] if len(distinct) > 1 else []
     nameless = [model for model in doubtful if not model.ids and not model.corpus]
     return [model.where for model in nameless or doubtful]
 
 
-def _test_differs(one: Model, other: Model, protocol: str) -> str:
+def _test_differs(first: Model, second: Model, protocol: str) -> str:
     """How the second model's test set differs from the first one's; empty where nothing tells a difference."""
-    tests = one.tested(protocol), other.tested(protocol)
+    tests = first.tested(protocol), second.tested(protocol)
     for key in TEST:
         expected, value = (test.get(key, "own captions") for test in tests)
         if value != expected:
             return f"{key} is {value}, but {expected}"
     if "truth" not in tests[0]:  # the truth's digest names the gallery, too
-        owners = [model.arrays[f"{protocol}_caption_images"] for model in (one, other)]
+        owners = [model.arrays[f"{protocol}_caption_images"] for model in (first, second)]
         for row in np.flatnonzero(owners[0] != owners[1])[:1]:
             return f"ranked caption {row} belongs to image {owners[1][row]}, but to image {owners[0][row]}"
-    shared = sorted(one.ids.keys() & other.ids.keys())
+    shared = sorted(first.ids.keys() & second.ids.keys())
     for kind in shared:
-        if one.ids[kind] != other.ids[kind]:
+        if first.ids[kind] != second.ids[kind]:
             return f"{kind} are others than those"
-    if one.corpus and other.corpus and not shared and set(one.corpus).isdisjoint(other.corpus):
-        return f"images and captions come from corpus {other.corpus[0][:12]}, but from corpus {one.corpus[0][:12]}"
+    if first.corpus and second.corpus and not shared and set(first.corpus).isdisjoint(second.corpus):
+        return f"images and captions come from corpus {second.corpus[0][:12]}, but from corpus {first.corpus[0][:12]}"
     return ""
 
 
@@ -414,9 +416,9 @@ def known_metrics(
     models: Iterable[Model], protocol: str, metrics: Sequence[str] = COMPARED
 ) -> tuple[str, ...]:
     """Those of some metrics that all models have: of short lists of the best not all are known."""
-    each = list(models)
+    models = list(models)
     return tuple(
-        metric for metric in metrics if all(model.score(protocol, metric) is not None for model in each)
+        metric for metric in metrics if all(model.score(protocol, metric) is not None for model in models)
     )
 
 
@@ -425,15 +427,15 @@ def best_of(runs: Sequence[str], models: Models) -> str:
 
     The rsum of a training is its best epoch's; the weights of that epoch are evaluated. A run without a sound seed is no rival of others.
     """
-    there = {run: models[run] for run in runs if run in models}
-    if len(there) < 2:
-        return next(iter(there), runs[0])
-    paired = pair(there, None)
+    rivals = {run: models[run] for run in runs if run in models}
+    if len(rivals) < 2:
+        return next(iter(rivals), runs[0])
+    paired = pair(rivals, None)
 
     def mean(run: str) -> float:
         return float(np.mean([max(model.history("rsum").values()) for model in paired.models[run]]))
 
-    return max([run for run in there if run not in paired.trouble] or there, key=mean)
+    return max([run for run in rivals if run not in paired.trouble] or rivals, key=mean)
 
 
 # --- What made them ---------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from vsepp.report.models import (
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
-from vsepp.report.tables import Table, build_table, flat_rows
+from vsepp.report.tables import FilledTable, build_table, flat_rows
 from vsepp.report.verdicts import Verdict, counts, judge, of_the_paper
 
 DEFAULT_VARIANT = "paper"
@@ -146,7 +146,7 @@ def write_report(
 
 
 def headline(
-    tables: Sequence[Table],
+    tables: Sequence[FilledTable],
     verdicts: Sequence[Verdict],
     models: Models,
     scores: str,
@@ -255,7 +255,9 @@ def _write_exports(models: Models, folder: Path) -> None:
 
 def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
     levels = {name: level(models, protocol, name) for name in _EXPORTED}
-    values = {name: mean(of.by_seed) for name, of in levels.items() if of}  # exact, unlike `Level.mean`
+    values = {
+        name: mean(known.by_seed) for name, known in levels.items() if known
+    }  # exact, unlike `Level.mean`
     rsum = levels["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values
 
@@ -281,8 +283,8 @@ def _pages(reports: Path) -> list[tuple[str, str, str]]:
     """Link, title and paper of each report of the default variant that has a manifest."""
     pages = []
     for manifest in sorted(reports.glob(f"{DEFAULT_VARIANT}/*/{MANIFEST}")):
-        made = manifest_if_intact(manifest)
-        if made and (context := made["spec"].get("context")):
+        report = manifest_if_intact(manifest)
+        if report and (context := report["spec"].get("context")):
             link = manifest.with_name("index.html").relative_to(reports).as_posix()
             pages.append((link, context["title"], context["paper"]["title"]))
     return pages
@@ -300,10 +302,10 @@ def _environment(latex: bool) -> Environment:
         **(_LATEX if latex else {}),
     )
     environment.filters |= {
-        name: of
-        for room in (text, cells, run_page)
-        for name, of in getmembers(room, isfunction)
-        if of.__module__ == room.__name__ and not name.startswith("_")
+        name: function
+        for module in (text, cells, run_page)
+        for name, function in getmembers(module, isfunction)
+        if function.__module__ == module.__name__ and not name.startswith("_")
     }
     return environment
 

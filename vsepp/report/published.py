@@ -63,7 +63,7 @@ def read_published(path: Path) -> Published:
             key = f"table{row['table']}", row["row"]
             if key in published:
                 wrong.append(f"{where}: is there twice in one table; keep one")
-            wrong += [f"{where}, {said}" for said in _wrong_cells(row)]
+            wrong += [f"{where}, {mistake}" for mistake in _wrong_cells(row)]
             published[key] = row
             published.setdefault(("", row["row"]), row)
     except csv.Error as error:
@@ -95,17 +95,17 @@ def _wrong_together(row: Mapping[str, str]) -> Iterator[str]:
     """Recalls that fall where K rises and sums that are none; numbers that a note calls printed so, `COLUMN: [sic]`, are kept."""
     if _CONTROL.search("".join(row.values())):
         yield "holds NUL or another control character, which no text has"
-    found = {
+    numbers = {
         column: float(text)
         for column, text in row.items()
         if _NUMBER.fullmatch(text) and f"{column}: [sic]" not in row.get("note", "")
     }
     for task in ("i2t", "t2i"):
         for lower, higher in (("r1", "r5"), ("r5", "r10"), ("r1", "r10")):
-            low, high = (found.get(f"{task}_{k}") for k in (lower, higher))
+            low, high = (numbers.get(f"{task}_{k}") for k in (lower, higher))
             if low is not None and high is not None and low > high:
                 yield f"{task}_{higher}: got {high:g}, below {task}_{lower}, {low:g}; expected R@1 ≤ R@5 ≤ R@10"
-    parts = [found.get(f"{task}_{k}") for task in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
+    parts = [numbers.get(f"{task}_{k}") for task in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
     known = [part for part in parts if part is not None]
-    if "rsum" in found and len(known) == len(parts) and abs(found["rsum"] - sum(known)) > _ROUNDING:
-        yield f"rsum: got {found['rsum']:g}; expected the sum of the six recalls, {sum(known):.1f}"
+    if "rsum" in numbers and len(known) == len(parts) and abs(numbers["rsum"] - sum(known)) > _ROUNDING:
+        yield f"rsum: got {numbers['rsum']:g}; expected the sum of the six recalls, {sum(known):.1f}"

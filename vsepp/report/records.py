@@ -142,23 +142,24 @@ def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) ->
 
 def _require_present(spec: TrainedSpec, evaluated: Mapping[str, Any], config: str) -> None:
     """Refuse a model's weights or metrics that present parameters would make otherwise."""
-    made = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
+    manifests = {"run": parent_of(evaluated, "run"), "evaluation": {**evaluated, **evaluated["git"]}}
     for name, (what_happened, file) in _MADE.items():
-        for _, wanted, actual in differences(made[name], spec=spec.spec_digests.get(name)).spec:
+        for _, wanted, actual in differences(manifests[name], spec=spec.spec_digests.get(name)).spec:
             again = f"{getattr(spec, name)}/{file}"
             mend = snakemake(f"{spec.evaluation}/{METRICS_FILE}", config, again)
             raise VseppError(
                 f"{spec.evaluation}: {what_happened} with other parameters than the present ones (expected digest "
-                f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(made[name].get('commit'))[:10]}), as a checkout of another "
+                f"{wanted[:12]}, got {str(actual)[:12]}, commit {str(manifests[name].get('commit'))[:10]}), as a checkout of another "
                 f"commit can leave it.{fixes(pull(), mend)}"
             )
 
 
 def is_of(evaluated: Mapping[str, Any], spec: EvaluationSpec) -> bool:
     """Whether an evaluation, by its manifest, was made with these parameters; it may be under more protocols than they ask for."""
-    found = {key: (wanted, there) for key, wanted, there in differences(evaluated, spec=to_dict(spec)).spec}
-    wanted, there = found.pop("protocols", ([], []))
-    return not found and set(wanted or ()) <= set(there or ())
+    differing = differences(evaluated, spec=to_dict(spec)).spec
+    changed = {key: (wanted, actual) for key, wanted, actual in differing}
+    wanted, actual = changed.pop("protocols", ([], []))
+    return not changed and set(wanted or ()) <= set(actual or ())
 
 
 class Study:
@@ -256,14 +257,14 @@ class Study:
     @cached_property
     def _histories(self) -> dict[tuple[str, str], str]:
         """Run and seed → `history.csv` of its training."""
-        found: dict[tuple[str, str], list[dict[str, str]]] = {}
+        histories: dict[tuple[str, str], list[dict[str, str]]] = {}
         with (self.folder / HISTORY_FILE).open(newline="", encoding="utf-8") as stream:
             for row in csv.DictReader(stream):
-                found.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
+                histories.setdefault((row.pop("run"), row.pop("seed")), []).append(row)
         # Only the columns that its training had: in other columns all its cells are empty.
         return {
             name: csv_text([column for column in rows[0] if any(row[column] for row in rows)], rows)
-            for name, rows in found.items()
+            for name, rows in histories.items()
         }
 
     def _arrays(self, line: Mapping[str, Any]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from vsepp.base.progress import bytes_text
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.report import text
 from vsepp.report.answers import Answer, Answers, Item
-from vsepp.report.cells import Printed, head
+from vsepp.report.cells import PageCell, head
 from vsepp.report.entries import ContextSpec
 from vsepp.report.models import (
     MadeBy,
@@ -32,7 +32,7 @@ from vsepp.report.models import (
     trouble_of,
 )
 from vsepp.report.plots import STYLE, Plot, looks
-from vsepp.report.tables import Table
+from vsepp.report.tables import FilledTable
 
 _EXAMPLES = 3
 """Queries that are shown of each kind, and items that are shown for each query."""
@@ -40,7 +40,7 @@ _EXAMPLES = 3
 
 def run_page(
     models: Sequence[Model],
-    tables: Sequence[Table],
+    tables: Sequence[FilledTable],
     other_code: Mapping[str, MadeBy],
     context: ContextSpec,
     alone: bool,
@@ -130,12 +130,14 @@ def _recalls(models: Sequence[Model], protocol: str, alone: bool) -> dict[str, A
     for metric, by_seed, ends in zip(
         known, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
     ):
-        seeds = [Printed(text.number(value), "n") for value in by_seed if several]
-        numbers = Printed(text.number(by_seed.mean()), "n"), Printed(text.levels(ends), "n")
+        seeds = [PageCell(text.number(value), "n") for value in by_seed if several]
+        numbers = PageCell(text.number(by_seed.mean()), "n"), PageCell(text.levels(ends), "n")
         rows.append([head(text.metrics(metric), scope="row"), *numbers, *seeds])
-    over = f"mean over {text.plural(len(models), 'seed')}" if several else "one seed, which settles nothing"
+    seeds_words = (
+        f"mean over {text.plural(len(models), 'seed')}" if several else "one seed, which settles nothing"
+    )
     caption = (
-        f"In per cent, with 95 % intervals over the test images (bootstrap); {over}. R@1 by chance: "
+        f"In per cent, with 95 % intervals over the test images (bootstrap); {seeds_words}. R@1 by chance: "
         f"{_chance(models[0], protocol)}; it is not subtracted."
     )
     if again := text.reranked(models[0].tested(protocol)):
@@ -160,10 +162,10 @@ def _chance(model: Model, protocol: str) -> str:
     return text.listing(words)
 
 
-def _training(model: Model) -> list[Printed]:
+def _training(model: Model) -> list[PageCell]:
     """What a seed's training took."""
     if not model.trained:
-        return [Printed(model.seed, "n"), Printed("its manifest is not here", more={"colspan": 7})]
+        return [PageCell(model.seed, "n"), PageCell("its manifest is not here", more={"colspan": 7})]
     facts, machine = model.trained["facts"], model.trained["machine"]
     seconds = float(np.median([*model.history("seconds").values()]))
     numbers = (
@@ -176,7 +178,7 @@ def _training(model: Model) -> list[Printed]:
     )
     processor = f", {machine['processor']}" if facts["device"] == "cpu" else ""
     words = facts["device"] + processor, text.commit(*model.trained_by)
-    return [*(Printed(number, "n") for number in numbers), *map(Printed, words)]
+    return [*(PageCell(number, "n") for number in numbers), *map(PageCell, words)]
 
 
 # --- Figures -----------------------------------------------------------------------------------------------------
@@ -248,13 +250,14 @@ def _queries(model: Model) -> dict[str, list[Answer]]:
     for direction, title in text.DIRECTIONS.items():
         rows, ranks = answers.queries(direction), model.ranks(protocol)[direction].best
         images = rows if direction == "i2t" else answers.tested.caption_to_image[rows]
-        there = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
-        order = there[np.argsort(ranks[there], kind="stable")]
+        known = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
+        order = known[np.argsort(ranks[known], kind="stable")]
         at_once = [place for place in order[:_EXAMPLES] if ranks[place] < 1]
         for heading, places in (("found first", at_once), ("found last", order[::-1][:_EXAMPLES])):
             if len(places):
-                found = [answers.answer(direction, place, _EXAMPLES) for place in places]
-                queries[f"{title}: {heading}"] = found
+                queries[f"{title}: {heading}"] = [
+                    answers.answer(direction, place, _EXAMPLES) for place in places
+                ]
     return queries
 
 

@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass
-class Row:
+class FilledRow:
     """One row: what was trained or quoted, and its cells."""
 
     id: str
@@ -107,11 +107,11 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
+class FilledGroup:
     """Rows under one heading."""
 
     heading: str
-    rows: tuple[Row, ...]
+    rows: tuple[FilledRow, ...]
 
     @property
     def measured_on(self) -> str:
@@ -133,19 +133,19 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Table:
+class FilledTable:
     """A table, ready to be written."""
 
     id: str
     """The name of its files."""
     spec: entries.Table
-    groups: tuple[Group, ...]
+    groups: tuple[FilledGroup, ...]
     notes: tuple[tuple[str, str], ...]
     """Letter or sign → text."""
     caption: str
 
     @property
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[FilledRow]:
         """All rows in order."""
         return (row for group in self.groups for row in group.rows)
 
@@ -177,7 +177,7 @@ class Table:
 
 def build_table(
     name: str, spec: entries.Table, report: ReportSpec, published: Published, models: Models
-) -> Table:
+) -> FilledTable:
     """Put the paper's numbers and ours beside each other.
 
     Parameters
@@ -196,7 +196,7 @@ def build_table(
 
     Returns
     -------
-    Table
+    FilledTable
         Best cells are marked per column and group: the paper's among the paper's numbers; ours among ours, without rows in
         trouble, where all rows have several seeds. Values that print alike count as equal, and all of them are marked.
 
@@ -211,13 +211,13 @@ def build_table(
     for group in spec.groups:
         rows = [_row(name, spec, entry, report, published, models, notes) for entry in group.rows]
         _compare(spec, rows)
-        groups.append(Group(group.heading, tuple(rows)))
+        groups.append(FilledGroup(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
     if steps := dirty_steps([model for row in rows for model in (*row.ours, *row.released)]):
         notes.append((text.MARK, text.dirty_note(steps)))
     if note := text.curriculum_note(of_curriculum([model for row in rows for model in row.ours])):
         notes.append((text.OF_CURRICULUM, note))
-    return Table(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
+    return FilledTable(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
 
 
 def _fed(entry: str | entries.Row, report: ReportSpec, models: Models) -> tuple[str, Feed, Mapping[str, str]]:
@@ -257,7 +257,7 @@ def _row(
     published: Published,
     models: Models,
     notes: list[tuple[str, str]],
-) -> Row:
+) -> FilledRow:
     """A row; its note, if it has one, is added to `notes`."""
     context = report.context
     row, feed, own = _fed(entry, report, models)
@@ -287,7 +287,7 @@ def _row(
         "paper": {name: _printed(facts, name, letter) for name in spec.cells},
         "released": {name: Cell(_measured(released, protocol, name).value) for name in spec.cells},
     }
-    return Row(
+    return FilledRow(
         row,
         feed.run or "",
         facts,
@@ -302,8 +302,8 @@ def _row(
 
 def _measured(models: Sequence[Model], protocol: str, name: str) -> Cell:
     """Mean and deviation over the seeds."""
-    found = level(models, protocol, name)
-    return Cell(found.mean, found.sd) if found else Cell()
+    measured = level(models, protocol, name)
+    return Cell(measured.mean, measured.sd) if measured else Cell()
 
 
 def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
@@ -312,12 +312,12 @@ def _printed(facts: dict[str, str], name: str, mark: str) -> Cell:
     return Cell(value, sd, mark if facts["at"] == name else "")
 
 
-def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
+def _compare(spec: entries.Table, rows: Sequence[FilledRow]) -> None:
     """Mark the best of each column of a group, from each source, and tint all; name single folds beside means over five."""
     for source in ("ours", "paper"):
         sources = [row for row in rows if source == "paper" or not row.trouble]
-        # The best of ours is told by several seeds alone: one seed settles nothing.
-        told = source == "paper" or all(len(row.ours) > 1 for row in sources if row.ours)
+        # Only several seeds say which of ours is the best: one seed settles nothing.
+        is_settled = source == "paper" or all(len(row.ours) > 1 for row in sources if row.ours)
         for name in spec.cells:
             column = [cell for row in sources if (cell := row.cells[source][name]).value is not None]
             values = [cell.value for cell in column if cell.value is not None]
@@ -327,7 +327,7 @@ def _compare(spec: entries.Table, rows: Sequence[Row]) -> None:
             if text.lower_is_better(name):
                 worst, best = best, worst
             for cell, value in zip(column, values, strict=True):
-                cell.best = told and text.number(value) == text.number(best)
+                cell.best = is_settled and text.number(value) == text.number(best)
                 if spec.tint and best != worst:
                     cell.tint = (value - worst) / (best - worst)
     if {row.facts["protocol"] for row in rows} == {"1K", "5x1K"}:
@@ -353,7 +353,7 @@ def _test_images(model: Model, protocol: str) -> str:
     return f"{ranked} ({again})" if again else ranked
 
 
-def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[Row]) -> str:
+def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[FilledRow]) -> str:
     """Caption, what plays the paper's roles here, and what was not run."""
     trained = [row for row in rows if row.status != "quoted"]
     parts = [spec.caption]
@@ -367,7 +367,7 @@ def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[Row]) -> 
     return " ".join(parts)
 
 
-def flat_rows(table: Table, context: ContextSpec) -> list[dict[str, Any]]:
+def flat_rows(table: FilledTable, context: ContextSpec) -> list[dict[str, Any]]:
     """A table for a CSV, unrounded: `paper_*`, `ours_*` (mean), `sd_*` (sample), `released_*` and
     `paper_sd_*`.
 

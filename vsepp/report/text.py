@@ -208,10 +208,10 @@ def metrics(*names: str) -> str:
     'R@1 and R@5 of caption retrieval and rsum'
     """
     parts = []
-    for of, group in groupby(names, task):
+    for title, group in groupby(names, task):
         words = listing(map(metric_name, group))
-        what = of if of.split(",")[0].isupper() else of.lower()  # STS stays
-        parts.append(f"{words} of {what}" if of else words)
+        noun = title if title.split(",")[0].isupper() else title.lower()  # STS stays
+        parts.append(f"{words} of {noun}" if title else words)
     return listing(parts)
 
 
@@ -237,8 +237,8 @@ def numbered(name: str) -> str:
     >>> numbered("table1"), numbered("figure2a"), numbered("margins")
     ('Table 1', 'Figure 2a', '')
     """
-    found = re.fullmatch(r"(table|figure)(\d.*)", name)
-    return f"{found[1].capitalize()} {found[2]}" if found else ""
+    match = re.fullmatch(r"(table|figure)(\d.*)", name)
+    return f"{match[1].capitalize()} {match[2]}" if match else ""
 
 
 def reranked(metrics: Mapping[str, Any]) -> str:
@@ -266,7 +266,7 @@ def curriculum_note(seeds_of: Mapping[str, Sequence[Any]]) -> str:
     """
     if not seeds_of:
         return ""
-    where = listing(f"{epochs} ({seeds(of)})" for epochs, of in seeds_of.items())
+    where = listing(f"{epochs} ({seeds(numbers)})" for epochs, numbers in seeds_of.items())
     return f"evaluated as it was in {where}, which have SH: the best on validation came before the loss that it is named after."
 
 
@@ -314,7 +314,7 @@ def troubles(seeds_of: Mapping[str, Sequence[Any]]) -> str:
     >>> troubles({"collapsed": [2, 0], "ranks like chance": [1]})
     'collapsed (seeds 0 and 2) and ranks like chance (seed 1)'
     """
-    return listing(why + f" ({seeds(of)})" * (None not in of) for why, of in seeds_of.items())
+    return listing(why + f" ({seeds(numbers)})" * (None not in numbers) for why, numbers in seeds_of.items())
 
 
 def listing(items: Iterable[Any]) -> str:
@@ -357,6 +357,6 @@ def tex(value: Any) -> Tex:
     """
     if isinstance(value, Tex):
         return value
-    words = [part.translate(_TEX) for part in _CODE.split(str(value))]
-    words[1::2] = [rf"\texttt{{{code}}}" for code in words[1::2]]
-    return Tex("".join(words))
+    # Split at spans of code, which come out at the odd places.
+    parts = enumerate(part.translate(_TEX) for part in _CODE.split(str(value)))
+    return Tex("".join(rf"\texttt{{{part}}}" if place % 2 else part for place, part in parts))

@@ -82,9 +82,9 @@ def not_run(missing: Iterable[str], notes: Sequence[str] = ()) -> Measured:
 def failed(runs: Iterable[str], models: Models) -> Measured:
     """Nothing was measured, since runs collapsed or rank like chance: named with their seeds."""
     reasons = {run: in_trouble(models[run]) for run in runs}
-    each = [f"{run} {text.troubles(of_run)}" for run, of_run in reasons.items()]
-    like_chance = all(why == AT_CHANCE for of_run in reasons.values() for why in of_run)
-    return Measured(unmeasured=(CHANCE if like_chance else COLLAPSED, "; ".join(each)))
+    words = [f"{run} {text.troubles(seeds_of)}" for run, seeds_of in reasons.items()]
+    like_chance = all(why == AT_CHANCE for seeds_of in reasons.values() for why in seeds_of)
+    return Measured(unmeasured=(CHANCE if like_chance else COLLAPSED, "; ".join(words)))
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True)
-class Given:
+class Evidence:
     """What claims are held against."""
 
     report: ReportSpec
@@ -200,7 +200,7 @@ def judge(
     claims
         The paper's, and comparisons of one's own, by name.
     report, published
-        As in `Given`.
+        As in `Evidence`.
     models
         Models of each run; a claim about a run without any is `not run`.
 
@@ -210,21 +210,21 @@ def judge(
         When a run was not evaluated under a claim's protocol, and when runs that are compared were measured on different
         test images.
     """
-    asked = [
+    questions = [
         (name, claim, metric)
         for name, claim in claims
         for metric in sorted(claim.published, key=AVERAGED.index)
     ]
-    given = Given(report, models, published, len(asked))
-    measured = [claim.measure(metric, given) for _, claim, metric in asked]
-    effects = iter(told_together([one.effect for one in measured if one.effect]))
+    evidence = Evidence(report, models, published, len(questions))
+    measurements = [claim.measure(metric, evidence) for _, claim, metric in questions]
+    effects = iter(told_together([measured.effect for measured in measurements if measured.effect]))
     verdicts = []
-    for (name, claim, metric), one in zip(asked, measured, strict=True):
-        found = replace(one, effect=next(effects)) if one.effect else one
+    for (name, claim, metric), uncorrected in zip(questions, measurements, strict=True):
+        measured = replace(uncorrected, effect=next(effects)) if uncorrected.effect else uncorrected
         own, roles = report.is_own(claim.named), report.roles(claim.named)
-        verdict = Verdict(claim, metric, own, found, name, roles)
-        word, why = found.unmeasured or _ruled(verdict)
-        verdicts.append(replace(verdict, word=word, why="; ".join(filter(None, (*found.notes, why)))))
+        verdict = Verdict(claim, metric, own, measured, name, roles)
+        word, why = measured.unmeasured or _ruled(verdict)
+        verdicts.append(replace(verdict, word=word, why="; ".join(filter(None, (*measured.notes, why)))))
     return verdicts
 
 
@@ -300,7 +300,7 @@ def _mixed(models: Iterable[Model]) -> list[str]:
 def _machines(compared: Mapping[str, Sequence[Model]]) -> list[str]:
     """A note where not all runs were trained on the same processors."""
     processors = {
-        run: {str(made.get("machine", {}).get("processor")) for model in seeds if (made := model.trained)}
+        run: {str(model.trained.get("machine", {}).get("processor")) for model in seeds if model.trained}
         for run, seeds in compared.items()
     }
     every = set[str]().union(*processors.values())

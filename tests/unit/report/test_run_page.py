@@ -82,7 +82,7 @@ def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judg
             words = [f"{'✓ ' * is_right}{sought} {item}" for item, is_right in zip(found, right, strict=True)]
             wanted[f"{asks} {query}"] = words[:3], 1 + right.index(True)
         assert {
-            ticked(one.asked): ([ticked(item) for item in one.found], one.rank)
+            ticked(one.query): ([ticked(item) for item in one.answers], one.rank)
             for which in ("found first", "found last")
             for one in page["queries"].get(f"{heading}: {which}", [])
         } == wanted

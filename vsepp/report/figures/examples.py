@@ -60,12 +60,15 @@ class Figure(FigureOfScores):
             row, column = divmod(cell, columns)
             # Inches from the left and from the top.
             left, top = column * width / columns + _SPACE, row * _CELL + _SPACE
-            found = [one.answer("i2t", place, 1) for one in answers]
-            image = found[0].asked
+            of_models = [model.answer("i2t", place, 1) for model in answers]
+            image = of_models[0].query
             _draw_picture(canvas, image.jpeg if photographs else b"", image.words, left, top)
             captions = [
-                (f"{label}: rank {text.rank(one.rank)}{' ✓' * one.found[0].right}", one.found[0].words)
-                for label, one in zip(self.labels, found, strict=True)
+                (
+                    f"{label}: rank {text.rank(answer.rank)}{' ✓' * answer.answers[0].right}",
+                    answer.answers[0].words,
+                )
+                for label, answer in zip(self.labels, of_models, strict=True)
             ]
             captions.append(("True", answers[0].own_caption(place)))
             _write_captions(canvas, captions, left + _SIDE + 0.08, top)
