@@ -1,7 +1,6 @@
 """Weights of encoders from files of others: whole, of the right sum, and never unpickled."""
 
 import hashlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -149,13 +148,6 @@ def test_a_failed_download_names_its_address(tmp_path, monkeypatch):
     source = specs.change(RESNET18, weights="torchvision/IMAGENET1K_V1")
     with pytest.raises(VseppError, match=r"https://.*resnet18"):
         import_weights(source)
-
-
-def test_a_missing_lite_package_is_named_with_its_extra(monkeypatch):
-    # None is what Python itself records for a module that cannot be imported.
-    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(VseppError, match=r"efficientnet-lite-pytorch .*`lite`"):
-        import_weights(LITE0)
 
 
 @pytest.mark.parametrize(("number", "size"), [(0, 224), (2, 260)])

@@ -104,24 +104,23 @@ def words_of(ids, lengths):
     return [row[:length].tolist() for row, length in zip(ids, lengths, strict=True)]
 
 
-def test_words_are_deleted_in_their_share_and_the_ends_stay():
-    ids, lengths = thinned(TWENTY, drop_words=0.2)(ALL, 0)
+@pytest.mark.parametrize(
+    ("by", "shares"), [("deletion", (0, 0, 0.20)), ("mask", (0.10, 0.02, 0.08))], ids=["deletion", "mask"]
+)
+def test_words_are_masked_replaced_or_deleted_in_their_shares_and_the_ends_stay(by, shares):
+    ids, lengths = thinned(TWENTY, drop_words=0.2, drop_words_by=by)(ALL, 0)
     rows = words_of(ids, lengths)
-    assert all(row[0] == START and row[-1] == END and row[1:-1] == sorted(row[1:-1]) for row in rows)
-    assert 1 - sum(len(row) - 2 for row in rows) / TOTAL == pytest.approx(0.2, abs=0.005)
+    assert all(row[0] == START and row[-1] == END for row in rows)
     assert (ids[np.arange(ids.shape[1]) >= lengths[:, None]] == PAD).all()
-
-
-def test_words_are_masked_replaced_or_deleted_in_the_released_shares():
-    ids, lengths = thinned(TWENTY, drop_words=0.2, drop_words_by="mask")(ALL, 0)
-    rows = [row[1:-1] for row in words_of(ids, lengths)]
-    masked = sum(row.count(WORDS - 1) for row in rows)
+    words = [word for row in rows for word in row[1:-1]]
+    masked, left = words.count(WORDS - 1), [word for word in words if word != WORDS - 1]
     # 18 of the 495 words that a word may become are the captions' words.
-    others = sum(word != WORDS - 1 and not 10 <= word < 28 for row in rows for word in row)
-    assert masked / TOTAL == pytest.approx(0.10, abs=0.004)
-    assert 1 - sum(map(len, rows)) / TOTAL == pytest.approx(0.08, abs=0.004)
-    assert others / TOTAL == pytest.approx(0.02 * (1 - 18 / 495), abs=0.002)
-    assert min(word for row in rows for word in row) >= len(SPECIAL)
+    replaced = sum(not 10 <= word < 28 for word in left) * 495 / 477
+    changes = masked / TOTAL, replaced / TOTAL, 1 - len(words) / TOTAL
+    assert changes == pytest.approx(shares, abs=0.005)
+    assert min(words) >= len(SPECIAL)
+    if by == "deletion":
+        assert all(row == sorted(row) for row in (row[1:-1] for row in rows))
 
 
 def test_by_mask_any_the_ends_are_words_and_any_token_replaces_a_word():
