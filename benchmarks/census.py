@@ -3,9 +3,10 @@
     uv run python benchmarks/census.py            # of the package here
     uv run python benchmarks/census.py FOLDER     # of another copy of it
 
-Lines and tokens are counted by Python's `tokenize`, without comments, docstrings and layout. A function passes an image on if it
-takes, as an argument of one of the names below, an image or data made from it, up to its ranks; captions likewise. It passes
-the margin on if it names it, as an argument, an attribute or a key: between `runs.yaml` and a loss that takes it.
+Lines and tokens are counted by Python's `tokenize`, without comments, docstrings and layout. A function
+passes an image on if it takes, as an argument of one of the names below, an image or data made from it, up to
+its ranks; captions likewise. It passes the margin on if it names it, as an argument, an attribute or a key:
+between `runs.yaml` and a loss that takes it.
 """
 
 from __future__ import annotations
@@ -66,8 +67,11 @@ def main(folder: Path) -> None:
         for function in _functions(tree)
     ]
     for what, names in PASSED.items():
-        print(f"functions that take {what} data: {sum(bool(_arguments(one) & names) for one in functions)}")
-    print(f"functions that name the margin: {sum('margin' in _names(one) for one in functions)}")
+        print(
+            f"functions that take {what} data: "
+            f"{sum(bool(_arguments(function) & names) for function in functions)}"
+        )
+    print(f"functions that name the margin: {sum('margin' in _names(function) for function in functions)}")
 
 
 def _part(file: Path, folder: Path) -> str:
@@ -99,20 +103,20 @@ def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
 
 def _arguments(function: ast.FunctionDef) -> set[str]:
     arguments = function.args
-    return {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    return {argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
 
 
 def _names(function: ast.FunctionDef) -> set[str]:
     """Names, attributes and texts in a function."""
-    found = _arguments(function)
+    names = _arguments(function)
     for node in ast.walk(function):
         if isinstance(node, ast.Name):
-            found.add(node.id)
+            names.add(node.id)
         elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
+            names.add(node.attr)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found.add(node.value)
-    return found
+            names.add(node.value)
+    return names
 
 
 if __name__ == "__main__":

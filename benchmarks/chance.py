@@ -1,10 +1,12 @@
-"""What a page of claims says by chance, and what it misses: verdicts on made-up differences of two runs, whose truth is known.
+"""What a page of claims says by chance, and what it misses: verdicts on made-up differences of two
+runs, whose truth is known.
 
     uv run python benchmarks/chance.py
 
-A difference has, seed by seed, its truth, an error of the test images that all seeds share, and an error of the two trainings. The
-interval and p over the images are those of a normal error; the interval over the seeds, Holm's correction and the rule are the
-project's. Claims are independent here; those of a real page share runs and test images.
+A difference has, seed by seed, its truth, an error of the test images that all seeds share, and an error of
+the two trainings. The interval and p over the images are those of a normal error; the interval over the
+seeds, Holm's correction and the rule are the project's. Claims are independent here; those of a real page
+share runs and test images.
 """
 
 from __future__ import annotations
@@ -39,13 +41,15 @@ class Noise:
 
 
 METRICS = {"caption R@1": ("i2t_r1", 1.5), "image R@1": ("t2i_r1", 0.5)}
-"""Name → metric, and the standard deviation over the seeds that is assumed, in points; the study's own is printed beside it."""
+"""Name → metric, and the standard deviation over the seeds that is assumed, in points; the study's own
+is printed beside it."""
 STUDY, RUNS = Path("docs/results/flickr8k"), ("f8k-vse0-1c-whole", "f8k-vsepp-1c-whole")
 """Records of five seeds of VSE0 and VSE++, which give the errors over the test images."""
 
 
 def measured(metric: str) -> Noise:
-    """The noise of the study's runs: errors over the images by the covariance of the differences of two seeds."""
+    """The noise of the study's runs: errors over the images by the covariance of the
+    differences of two seeds."""
     models = Study(STUDY).read_all()
     seeds = sorted(seed for run, seed in models if run == RUNS[0])
     baseline, model = (np.array([models[run, seed].values("1K", metric) for seed in seeds]) for run in RUNS)
@@ -77,19 +81,19 @@ def shares(seeds: int, noise: Noise, gains: tuple[float, ...]) -> dict[str, floa
         0, noise.seeds * 2**0.5, (PAGES, CLAIMS, seeds)
     )
     pages = [[effect(by_seed, noise) for by_seed in page] for page in errors]
-    alone = np.array([[sign(one) for one in page] for page in pages])
-    together = np.array([[sign(one) for one in told_together(page)] for page in pages])
-    found = {
+    alone = np.array([[sign(claim) for claim in page] for page in pages])
+    together = np.array([[sign(claim) for claim in told_together(page)] for page in pages])
+    by_kind = {
         "false, a claim alone": np.mean(alone != 0),
         "false, on the page": np.mean(together != 0),
         "pages with one or more": np.mean(np.any(together != 0, axis=1)),
     }
     for gain in gains:
         true = [effect(page[0] + gain, noise) for page in errors]
-        found[f"{gain:g} points told, alone"] = np.mean([sign(one) == 1 for one in true])
-        beside = [told_together([one, *page[1:]])[0] for one, page in zip(true, pages, strict=True)]
-        found[f"{gain:g} points told, on the page"] = np.mean([sign(one) == 1 for one in beside])
-    return {name: float(share) for name, share in found.items()}
+        by_kind[f"{gain:g} points told, alone"] = np.mean([sign(claim) == 1 for claim in true])
+        beside = [told_together([claim, *page[1:]])[0] for claim, page in zip(true, pages, strict=True)]
+        by_kind[f"{gain:g} points told, on the page"] = np.mean([sign(claim) == 1 for claim in beside])
+    return {name: float(share) for name, share in by_kind.items()}
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """What is right on a device: each check computes something there and on the CPU, or twice, and compares.
 
-A relative error is the length of the difference, divided by the length of the expected vector. Content is random, shapes are real.
+A relative error is the length of the difference, divided by the length of the expected vector. Content is
+random, shapes are real.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ import numpy as np
 import torch
 from measure import Training, forget_earlier
 
-from vsepp.base.spec import Component, RunSpec
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import Component
 from vsepp.features.frozen import encode_crops
 
 CPU = torch.device("cpu")
 FEATURE_BOUNDS = {"fp32": 1e-5, "tf32": 1e-2, "bf16": 5e-2}
-"""Relative error of a feature by the precision of its products: some ten to hundred times the rounding of one."""
+"""Relative error of a feature by the precision of its products: some ten to hundred times
+the rounding of one."""
 NEAR = 0.25
-"""And at most this part of the distance to the nearest feature of another image: features are near in a random network."""
+"""And at most this part of the distance to the nearest feature of another image: features are near
+in a random network."""
 STEP_BOUNDS = {"fp32": (1e-5, 1e-4), "bf16": (1e-2, 2e-1)}
-"""Relative error of a step's loss and of its gradient, in the median of the steps: in single steps, a tie between
-hardest negatives may fall to another negative."""
+"""Relative error of a step's loss and of its gradient, in the median of the steps: in single steps, a tie
+between hardest negatives may fall to another negative."""
 STEPS = 50
 SYSTEMS: dict[str, dict[str, Any]] = {
     "VSE0": {"loss": Component("sum_of_hinges"), "model": {"normalise_images": False}},
@@ -67,16 +71,20 @@ def features(run: RunSpec, device: torch.device) -> Finding:
     encoder = made_up.encoder_of(run).to(device)
     boxes, flips = np.tile([0, 0, spec.input_size, spec.input_size], (2, 1)), np.zeros(2, bool)
     calls = [(0, 1), (2, 3), (4, 5)]
-    found = [encode_crops(crops.numpy(), encoder, np.array(rows), boxes, flips, device) for rows in calls]
-    return near(torch.cat(found), expected, FEATURE_BOUNDS[spec.precision])
+    values = [encode_crops(crops.numpy(), encoder, np.array(rows), boxes, flips, device) for rows in calls]
+    return near(torch.cat(values), expected, FEATURE_BOUNDS[spec.precision])
 
 
 def near(values: torch.Tensor, expected: torch.Tensor, bound: float) -> Finding:
-    """Whether features are within a relative bound, and much nearer to the expected ones than to another image's."""
+    """Whether features are within a relative bound, and much nearer to the expected ones than
+    to another image's."""
     error = relative_error(values, expected)
     apart = torch.cdist(expected, expected).fill_diagonal_(float("inf")).min(dim=1).values
     part = float(((values.double().cpu() - expected).norm(dim=1) / apart).max())
-    message = f"relative error {error:.1e}, bound {bound:.1e}; {part:.1e} of the distance to another image, bound {NEAR}"
+    message = (
+        f"relative error {error:.1e}, bound {bound:.1e}; "
+        f"{part:.1e} of the distance to another image, bound {NEAR}"
+    )
     return Finding(error <= bound and part <= NEAR, message, {"error": error, "of the distance": part})
 
 

@@ -1,10 +1,12 @@
-"""Expected values of `mini` made again, from three seeds that were trained here, after a change that moves scores on purpose.
+"""Expected values of `mini` made again, from three seeds that were trained here, after a change that
+moves scores on purpose.
 
     uv run snakemake --cores all all_results --config 'seeds=[0,1,2]' label=seeds
     uv run python benchmarks/expected.py
 
-Values of `docs/results/mini/expected.csv` are replaced; each row keeps its tolerance, which is decided by hand. `ranks.csv` beside it
-gets the ranks of this kind of machine in place of those that it had of it, or next to those of other kinds.
+Values of `docs/results/mini/expected.csv` are replaced; each row keeps its tolerance, which is decided by
+hand. `ranks.csv` beside it gets the ranks of this kind of machine in place of those that it had of it, or
+next to those of other kinds.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from vsepp.report.records import ranks_digest, read_models
 def main() -> None:
     """Write both files."""
     plan = make_plan(Path("params"), {"seeds": [0, 1, 2], "label": "seeds"})
-    specs = [model for made in plan.of_kind("report").values() for model in made.spec.models]
+    specs = [model for report in plan.of_kind("report").values() for model in report.spec.models]
     models = {(run, model.seed): model for run, seeds in read_models(specs).items() for model in seeds}
     file = expected_of(plan.parameters)
     rows = [

@@ -1,15 +1,19 @@
-"""First light on a new machine: is everything right there, how fast is it, how is it set, and the runs that wait for a GPU.
+"""First light on a new machine: is everything right there, how fast is it, how is it set, and the
+runs that wait for a GPU.
 
-    python benchmarks/first_light.py --minutes 9                          # then the same again: it goes on where it was
-    python benchmarks/first_light.py --minutes 3 --device cpu --tiny      # all of it in small, to see whether it works
+    python benchmarks/first_light.py --minutes 9                          # then the same again: it goes on
+    where it was python benchmarks/first_light.py --minutes 3 --device cpu --tiny      # all of it in small,
+    to see whether it works
 
-Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhere, with the whole package installed:
+Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhere, with the
+whole package installed:
 
-    python benchmarks/first_light.py --prepare prepared --data FOLDER     # of Flickr8k_Dataset.zip and Flickr8k_text.zip
-    python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
+    python benchmarks/first_light.py --prepare prepared --data FOLDER     # of Flickr8k_Dataset.zip and
+    Flickr8k_text.zip python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
 
-It writes `first-light.json` with all that came out, `first-light.csv` with the rows for benchmarks/results.csv, and
-`records/` of the models that it trained. What it needs on the machine: docs/running.md.
+It writes `first-light.json` with all that came out, `first-light.csv` with the rows for
+benchmarks/results.csv, and `records/` of the models that it trained. What it needs on the
+machine: docs/running.md.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from checks import Finding
 from vsepp.base.errors import VseppError
 from vsepp.base.files import write_text
 from vsepp.base.machine import use_cpu
-from vsepp.base.manifest import processor
+from vsepp.base.provenance import processor
 
 FIRST = (
     "reference-1c/4096/*",
@@ -78,7 +82,7 @@ def correct(device: torch.device, tiny: bool) -> Iterator[Piece]:
         for precision in measure.PRECISIONS[device.type]:
             encoder = replace(run.encoder, precision=precision)
             check = partial(checks.features, replace(run, encoder=encoder), device)
-            yield Piece(f"correct/features/{encoder.variant}/{encoder.precision}", check, 20)
+            yield Piece(f"correct/features/{measure.variant_of(encoder)}/{encoder.precision}", check, 20)
 
 
 def measured(device: torch.device, tiny: bool, patterns: Sequence[str], results: Results) -> Iterator[Piece]:
@@ -157,7 +161,8 @@ class Results:
             print(f"{state:>7}  {piece.name}  {finding.message}  ({seconds:.1f} s)", flush=True)
 
     def advice(self) -> list[str]:
-        """Lines of YAML for a preset: each encoder's fastest way with right features; how many trainings share a GPU."""
+        """Lines of YAML for a preset: each encoder's fastest way with right features; how many
+        trainings share a GPU."""
         encoders: dict[str, dict[str, Any]] = {}
         sharing: dict[str, Any] = {}
         for row in self.rows():
@@ -180,7 +185,8 @@ class Results:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what there is time for: 0 if all is done and right, 1 if something is not, 2 on bad input, 3 if something is left."""
+    """Do what there is time for: 0 if all is done and right, 1 if something is not, 2 on bad input, 3
+    if something is left."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -192,20 +198,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--tiny", action="store_true", help="sizes that take no time and say nothing")
     parser.add_argument("--only", nargs="+", default=["*"], help="names of pieces, or patterns: 'correct/*'")
-    given = parser.parse_args(arguments)
-    ends = time.monotonic() + 60 * given.minutes
+    options = parser.parse_args(arguments)
+    ends = time.monotonic() + 60 * options.minutes
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # processes that it started are ended, too
     try:
-        if given.prepare:
-            study.prepare(given.prepare, given.data, tiny=given.tiny)
+        if options.prepare:
+            study.prepare(options.prepare, options.data, tiny=options.tiny)
             return 0
-        results, chosen = _begin(given, ends)
+        results, chosen = _begin(options, ends)
     except VseppError as error:
         print(f"first_light: {error}", file=sys.stderr)
         return 2
     # Pieces that were wrong or failed are tried again, after the new ones.
     for piece in sorted(chosen, key=lambda piece: piece.name in results.pieces):
-        needed = 2 if given.tiny else piece.seconds
+        needed = 2 if options.tiny else piece.seconds
         if not results.is_done(piece.name) and ends - time.monotonic() > needed:
             results.do(piece)
             if "CUDA error" in results.pieces.get(piece.name, {}).get("message", ""):
@@ -220,28 +226,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 3 if left else int(bool(bad))
 
 
-def _begin(given: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]]:
+def _begin(options: argparse.Namespace, ends: float) -> tuple[Results, list[Piece]]:
     """Results of earlier calls, and the chosen pieces in their order."""
-    if given.device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         raise VseppError("torch finds no GPU: see nvidia-smi, or try the script with --device cpu --tiny")
-    device = torch.device(given.device, 0) if given.device == "cuda" else torch.device("cpu")
-    use_cpu(1 if given.tiny else None)
-    name = torch.cuda.get_device_name(device) if given.device == "cuda" else "cpu"
+    device = torch.device(options.device, 0) if options.device == "cuda" else torch.device("cpu")
+    use_cpu(1 if options.tiny else None)
+    name = torch.cuda.get_device_name(device) if options.device == "cuda" else "cpu"
     cpu = f"{processor()}, {os.cpu_count()} cores"
-    machine = {"device": name, "processor": cpu, "torch": torch.__version__, "tiny": given.tiny}
-    results = Results(given.out, machine)
-    pieces = [*correct(device, given.tiny)]
-    pieces += measured(device, given.tiny, ["*"] if given.tiny else FIRST, results)
-    if given.data and not given.prepared:
+    machine = {"device": name, "processor": cpu, "torch": torch.__version__, "tiny": options.tiny}
+    results = Results(options.out, machine)
+    pieces = [*correct(device, options.tiny)]
+    pieces += measured(device, options.tiny, ["*"] if options.tiny else FIRST, results)
+    if options.data and not options.prepared:
         raise VseppError("--data needs --prepared, the folder that --prepare wrote")
-    for job in study.jobs(given.prepared) if given.data else []:
-        run = partial(study.run, job, given.prepared, given.data, device, ends, given.out / "records")
+    for job in study.jobs(options.prepared) if options.data else []:
+        run = partial(study.run, job, options.prepared, options.data, device, ends, options.out / "records")
         pieces.append(Piece(f"used/{job.kind} {job.name}", run, 15))
-    pieces += [] if given.tiny else measured(device, False, LATER, results)
+    pieces += [] if options.tiny else measured(device, False, LATER, results)
     unique: dict[str, Piece] = {}
     for piece in pieces:
         unique.setdefault(piece.name, piece)
-    return results, [piece for piece in unique.values() if measure.matches(piece.name, given.only)]
+    return results, [piece for piece in unique.values() if measure.matches(piece.name, options.only)]
 
 
 if __name__ == "__main__":

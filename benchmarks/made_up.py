@@ -10,16 +10,8 @@ import torch
 from PIL import Image
 from torch import nn
 
-from vsepp.base.spec import (
-    Component,
-    CropSpec,
-    EncoderSpec,
-    ModelSpec,
-    RunSpec,
-    ScheduleSpec,
-    StoreSpec,
-    VocabularySpec,
-)
+from vsepp.base.run_spec import ModelSpec, RunSpec, ScheduleSpec
+from vsepp.base.spec import Component, CropSpec, EncoderSpec, StoreSpec, VocabularySpec
 from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import write_tables
 from vsepp.features.frozen import FILE as FEATURES

@@ -1,4 +1,5 @@
-"""Time what the package does, case by case, with `torch.utils.benchmark`; README.md says what the columns mean.
+"""Time what the package does, case by case, with `torch.utils.benchmark`; README.md says
+what the columns mean.
 
 A case is `what/variant/precision`. It needs no data: artefacts have random content and real shapes.
 """
@@ -34,10 +35,11 @@ from torch.utils.data import DataLoader
 
 import vsepp
 from vsepp.base.machine import use_cpu
-from vsepp.base.manifest import git_state, processor
 from vsepp.base.placement import Placing, place
-from vsepp.base.progress import bytes_text
-from vsepp.base.spec import Component, CorpusSpec, RunSpec
+from vsepp.base.provenance import git_state, processor
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import Component, CorpusSpec, EncoderSpec
+from vsepp.base.words import bytes_text
 from vsepp.data.decode import build_store
 from vsepp.data.store import open_store
 from vsepp.features.crops import CaptionCrops
@@ -73,7 +75,8 @@ BESIDE = {
 LARGE = 64
 """Pixels of a side above which a network is slow on a CPU: it is trained in batches of 16."""
 REFERENCE_STEPS = 8
-"""Steps of a reference epoch: its loader is empty at the start and at the end, so it works in its own turn alone."""
+"""Steps of a reference epoch: its loader is empty at the start and at the end, so it works in
+its own turn alone."""
 SHARING_STEPS = 4
 _TRAINING: list[Training] = []
 """The training of a process that `share` has started."""
@@ -122,12 +125,12 @@ def cases(device: str, tiny: bool) -> dict[str, Case]:
         settings = [(run, 128, sizes) for run in mini]
         full = [(made_up.base_run(*network[:3], 300, 1024), network[3]) for network in NETWORKS]
         settings += [(run, dim, {"images": 320}) for run, dim in full]
-    found = []
+    all_cases = []
     for run, dim, sizes in settings:
-        found += [*on_features(run, dim, device, **sizes), *with_encoder(run, device, **sizes)]
-        found += on_regions(run, dim, tiny, **sizes) if dim in (12, 2048) else ()
-        found.append(Case("store", str(run.train_store.side), "images/s", store, run, **sizes))
-    return {case.name: case for case in found}
+        all_cases += [*on_features(run, dim, device, **sizes), *with_encoder(run, device, **sizes)]
+        all_cases += on_regions(run, dim, tiny, **sizes) if dim in (12, 2048) else ()
+        all_cases.append(Case("store", str(run.train_store.side), "images/s", store, run, **sizes))
+    return {case.name: case for case in all_cases}
 
 
 def on_features(run: RunSpec, dim: int, device: str, **sizes: Any) -> Iterator[Case]:
@@ -170,14 +173,20 @@ def with_encoder(run: RunSpec, device: str, **sizes: Any) -> Iterator[Case]:
     for precision in PRECISIONS[device]:
         encoder = replace(run.encoder, precision=precision)
         frozen, trained = (replace(spec, encoder=encoder, precision=precision) for spec in (crops, tuned))
-        yield Case("forward", encoder.variant, "images/s", encoder_pass, frozen, **sizes)
-        yield Case("tape", encoder.variant, "images/s", tape, frozen, **sizes)
-        yield Case("forward-backward", encoder.variant, "images/s", encoder_pass, trained, **sizes)
-        yield Case("step-finetuned", encoder.variant, "pairs/s", step, trained, **sizes)
+        yield Case("forward", variant_of(encoder), "images/s", encoder_pass, frozen, **sizes)
+        yield Case("tape", variant_of(encoder), "images/s", tape, frozen, **sizes)
+        yield Case("forward-backward", variant_of(encoder), "images/s", encoder_pass, trained, **sizes)
+        yield Case("step-finetuned", variant_of(encoder), "pairs/s", step, trained, **sizes)
+
+
+def variant_of(encoder: EncoderSpec) -> str:
+    """An encoder's name among the cases: `torchvision/vgg19@224`."""
+    return f"{encoder.architecture}@{encoder.input_size}"
 
 
 def encoder_pass(case: Case, folder: Path, device: torch.device, stack: ExitStack) -> Timed:
-    """Batches through the encoder and nothing else; where it is fine-tuned, back too, its gradients included."""
+    """Batches through the encoder and nothing else; where it is fine-tuned, back too, its
+    gradients included."""
     run, tuned, bf16 = case.run, case.run.finetuned, case.run.precision == "bf16"
     encoder = made_up.encoder_of(run).to(device).requires_grad_(tuned)
     count = run.schedule.batch_size if tuned else encode_batch(run.encoder.input_size, device)
@@ -420,24 +429,24 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--seconds", type=float, default=5.0, help="for each case at least, set-up apart")
     parser.add_argument("--append", type=Path, metavar="CSV", help="add the figures to this table")
-    given = parser.parse_args(arguments)
-    device, rows = torch.device(given.device), []
-    all_cases = cases(device.type, given.tiny)
-    chosen = [case for name, case in all_cases.items() if matches(name, given.only)]
-    if given.list or not chosen:
+    options = parser.parse_args(arguments)
+    device, rows = torch.device(options.device), []
+    all_cases = cases(device.type, options.tiny)
+    chosen = [case for name, case in all_cases.items() if matches(name, options.only)]
+    if options.list or not chosen:
         print("\n".join(all_cases))
-        return 0 if given.list else 2
-    use_cpu(given.threads)  # as the package's steps do
+        return 0 if options.list else 2
+    use_cpu(options.threads)  # as the package's steps do
     for case in chosen:
         try:
-            row = measure(case, device, given.threads, given.seconds, rows)
+            row = measure(case, device, options.threads, options.seconds, rows)
         except Exception as error:  # other cases may fit into memory, or have their packages
             print(f"{case.name}: {type(error).__name__}: {error}", file=sys.stderr)
             continue
         rows.append(row)
         print(case.name, summary(row), flush=True)
-        if given.append:
-            append(row, given.append)
+        if options.append:
+            append(row, options.append)
     return int(len(rows) < len(chosen))
 
 

@@ -1,9 +1,11 @@
-"""What a preset has taken here, by its manifests: seconds by rule and by cause, and the row of the table in docs/running.md.
+"""What a preset has taken here, by its manifests: seconds by rule and by cause, and the row of the
+table in docs/running.md.
 
-    uv run python benchmarks/presets.py mini      # in the project's folder, after the preset was run with --notemp
+    uv run python benchmarks/presets.py mini      # in the project's folder, after the
+    preset was run with --notemp
 
-Without Snakemake's `--notemp` random-crop features are deleted after their last reader, and are not counted. Seconds of CPUs, of
-all jobs of a rule:
+Without Snakemake's `--notemp` random-crop features are deleted after their last reader, and are not counted.
+Seconds of CPUs, of all jobs of a rule:
 
 start
     Python, the command line and the plan, before the step begins.
@@ -24,8 +26,8 @@ from typing import Any
 
 from vsepp.base.components import module_name
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.progress import bytes_text, table
 from vsepp.base.spec import from_dict
+from vsepp.base.words import bytes_text, table
 from vsepp.pipeline.steps import STEPS
 
 HEADER = ("rule", "jobs", "wall s", "CPU s", "start", "import", "work", "written", "peak memory")
@@ -61,19 +63,21 @@ def rule_row(rule: str, jobs: Sequence[tuple[Path, dict[str, Any]]]) -> tuple[st
     """A row of the table by rule: folders and manifests of its jobs."""
     manifests = [manifest for _, manifest in jobs]
     wall, start, step = (
-        sum(made.get(key, 0) for made in manifests)
+        sum(manifest.get(key, 0) for manifest in manifests)
         for key in ("wall_seconds", "start_cpu_seconds", "cpu_seconds")
     )
     imports = len(jobs) * import_seconds(manifests[0])
     seconds = (wall, start + step, start, imports, step - imports)
     written = bytes_text(bytes_in(*(folder for folder, _ in jobs)))
-    peak = bytes_text(max(made["peak_memory_bytes"] for made in manifests))
+    peak = bytes_text(max(manifest["peak_memory_bytes"] for manifest in manifests))
     return rule, str(len(jobs)), *(f"{value:,.1f}" for value in seconds), written, peak
 
 
 def preset_row(folders: Sequence[Path], manifests: Sequence[dict[str, Any]]) -> str:
     """A row of Markdown: bytes of downloads, bytes of results and reports, hours, CPU hours."""
-    hours = (sum(made[seconds] for made in manifests) / 3600 for seconds in ("wall_seconds", "cpu_seconds"))
+    hours = (
+        sum(manifest[seconds] for manifest in manifests) / 3600 for seconds in ("wall_seconds", "cpu_seconds")
+    )
     sizes = bytes_text(bytes_in(Path("resources", "downloads"))), bytes_text(bytes_in(*folders))
     return f"| {' | '.join([*sizes, *(f'{number:.2f}' for number in hours)])} |"
 
@@ -89,7 +93,8 @@ def main(preset: str) -> None:
         by_rule[rule_of(manifest)].append((file.parent, manifest))
     rows = [rule_row(rule, jobs) for rule, jobs in sorted(by_rule.items())]
     print("\n".join(table([HEADER, *rows], "l" + "r" * (len(HEADER) - 1))))
-    print(f"\n{preset}: {preset_row(folders, [made for jobs in by_rule.values() for _, made in jobs])}")
+    manifests = [manifest for jobs in by_rule.values() for _, manifest in jobs]
+    print(f"\n{preset}: {preset_row(folders, manifests)}")
 
 
 if __name__ == "__main__":

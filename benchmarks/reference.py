@@ -1,10 +1,11 @@
-"""Training steps written as the authors' were, or of torch's modules alone, to compare with: part of no workflow.
+"""Training steps written as the authors' were, or of torch's modules alone, to compare
+with: part of no workflow.
 
-Pairs come from a torch `Dataset` through a `DataLoader` with worker processes; its collate sorts captions by their
-length, stacks images and pads captions one by one. The step is in fp32, on a GPU with TF32 in the GRU, as torch has
-it by default: packed captions, cuDNN's GRU on a GPU, the MH loss on the score matrix, `clip_grad_norm_`,
-`torch.optim.Adam`, and the loss is read by the host after every step. Captions come as word ids, which spares the
-reference the tokenizer that the released code runs in its workers.
+Pairs come from a torch `Dataset` through a `DataLoader` with worker processes; its collate sorts captions by
+their length, stacks images and pads captions one by one. The step is in fp32, on a GPU with TF32 in the GRU,
+as torch has it by default: packed captions, cuDNN's GRU on a GPU, the MH loss on the score matrix,
+`clip_grad_norm_`, `torch.optim.Adam`, and the loss is read by the host after every step. Captions come as
+word ids, which spares the reference the tokenizer that the released code runs in its workers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.data import Dataset
 
 from vsepp.base import components
-from vsepp.base.spec import ModelSpec
+from vsepp.base.run_spec import ModelSpec
 from vsepp.models.joint import JointEmbedding
 
 MARGIN = 0.2

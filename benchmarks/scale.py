@@ -1,10 +1,12 @@
-"""A training and a ranking of many made-up pairs: rates, seconds, and memory beside the sizes of what is read.
+"""A training and a ranking of many made-up pairs: rates, seconds, and memory beside the
+sizes of what is read.
 
     python benchmarks/scale.py --pairs 100000 1000000
 
-The image of a pair has features of 256 numbers, its caption 12 words; GRU and joint space have 256 dimensions, batches 128 pairs. A
-training takes an epoch. Then all images are embedded and ranked for the captions of 10,000 of them, and these captions for their images.
-Each part runs in a process of its own. From one number of pairs to the next its memory may grow by the sizes that are printed.
+The image of a pair has features of 256 numbers, its caption 12 words; GRU and joint space have 256
+dimensions, batches 128 pairs. A training takes an epoch. Then all images are embedded and ranked for the
+captions of 10,000 of them, and these captions for their images. Each part runs in a process of its own. From
+one number of pairs to the next its memory may grow by the sizes that are printed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ import torch
 
 from vsepp.base.manifest import recorded
 from vsepp.base.placement import Placing
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
 from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
@@ -146,12 +148,12 @@ def watched(part: Callable[[Path, int], dict[str, float]], folder: Path, pairs: 
     watching = threading.Thread(target=watch)
     watching.start()
     started = time.monotonic()
-    found = part(folder, pairs)
+    figures = part(folder, pairs)
     seconds = time.monotonic() - started
     ended.set()
     watching.join()
     resident, anonymous = np.max(seen, axis=0).tolist()
-    return {"seconds": seconds, "resident_bytes": resident, "anonymous_bytes": anonymous, **found}
+    return {"seconds": seconds, "resident_bytes": resident, "anonymous_bytes": anonymous, **figures}
 
 
 def measured(folder: Path, pairs: int) -> dict[str, dict[str, float]]:
@@ -172,11 +174,11 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--folder", type=Path, help="of a part that is measured by itself")
     parser.add_argument("--part", choices=PARTS)
-    given = parser.parse_args()
-    if given.part:
-        print(json.dumps(watched(PARTS[given.part], given.folder, given.pairs[0])))
+    options = parser.parse_args()
+    if options.part:
+        print(json.dumps(watched(PARTS[options.part], options.folder, options.pairs[0])))
         return
-    for pairs in given.pairs:
+    for pairs in options.pairs:
         with tempfile.TemporaryDirectory(prefix="vsepp-scale-") as folder:
             for part, figures in measured(Path(folder), pairs).items():
                 print(json.dumps({"pairs": pairs, "part": part, **figures}), flush=True)

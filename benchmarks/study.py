@@ -1,7 +1,8 @@
 """The runs of the Flickr8k study that wait for a GPU, as a list of steps that needs nothing of the workflow.
 
-`prepare` writes the list where the whole package is installed, and makes there what needs more than torch: tables, word ids
-and encoders. `run` does one of the other steps on the machine with the GPU; every step resumes, so a stopped step goes on.
+`prepare` writes the list where the whole package is installed, and makes there what needs more than torch:
+tables, word ids and encoders. `run` does one of the other steps on the machine with the GPU; every step
+resumes, so a stopped step goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from measure import ROOT
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST
-from vsepp.base.spec import seeded
+from vsepp.base.run_spec import seeded
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.table import Table, read_table
@@ -81,18 +83,20 @@ def _needed(archives: Path, tiny: bool) -> Table:
     overrides["runs"] = {name: {**sizes, "seeds": list(seeds)} for name in names}
     plan = make_plan(ROOT / "params", overrides)
     evaluations = [plan.row("evaluation", seeded(name, seed)) for seed in seeds for name in names]
+    artefacts = chain.from_iterable(plan.needed([evaluation]) for evaluation in evaluations)
     rows = {}
-    for made in dict.fromkeys(needed for evaluation in evaluations for needed in plan.needed([evaluation])):
-        rows[made.kind, made.name] = _with_raw(made, lambda path: path.relative_to(archives))
+    for artefact in dict.fromkeys(artefacts):
+        rows[artefact.kind, artefact.name] = _with_raw(artefact, lambda path: path.relative_to(archives))
     return Table(plan.preset, plan.variant, plan.lock, plan.resources, {}, rows)
 
 
-def _with_raw(made: Artefact, place: Callable[[Path], Path]) -> Artefact:
+def _with_raw(artefact: Artefact, place: Callable[[Path], Path]) -> Artefact:
     """An artefact whose raw files lie elsewhere."""
     inputs = {
-        role: Input(place(read.path), raw=True) if read.raw else read for role, read in made.inputs.items()
+        role: Input(place(read.path), raw=True) if read.raw else read
+        for role, read in artefact.inputs.items()
     }
-    return replace(made, inputs=inputs)
+    return replace(artefact, inputs=inputs)
 
 
 def jobs(prepared: Path) -> list[Artefact]:

@@ -19,7 +19,7 @@ from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel
 
 from vsepp.base.components import describe, module_name, parsed
-from vsepp.base.spec import COMPONENTS
+from vsepp.base.run_spec import COMPONENTS
 from vsepp.pipeline.files import Mistakes, read_yaml, validate
 from vsepp.pipeline.settings import FidelityFile, Overlay, PaperFidelityFile
 
@@ -186,7 +186,7 @@ def _quotes(key: str) -> list[str]:
     if section == "components":
         text = descriptions(module_name(COMPONENTS[middle[0]], middle[1]))["Options"].get(name, "")
     else:
-        fields = descriptions("vsepp.base.spec", "vsepp.pipeline.settings")
+        fields = descriptions("vsepp.base.spec", "vsepp.base.run_spec", "vsepp.pipeline.settings")
         text = fields["RunKeys" if section == "runs" else "CorpusOfRole"][name]
     parts = re.fullmatch(r".*?(?: Text: (.*?))?(?: Code: (.*))?", text)
     return [part or "" for part in parts.groups()] if parts else ["", ""]

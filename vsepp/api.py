@@ -21,13 +21,15 @@ import numpy as np
 import torch
 from PIL import Image
 
+from vsepp.base.digests import file_digest, value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, is_there, path_of, read_json, reading, shortly, value_digest
+from vsepp.base.files import is_there, path_of, read_json, reading, shortly
 from vsepp.base.machine import present_device
 from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
 from vsepp.base.publish import MODEL_FILE, MODEL_FILES, beside, spec_of
-from vsepp.base.spec import Component, RunSpec, to_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import Component, to_dict
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
@@ -149,7 +151,7 @@ class Model:
         parts = range(0, len(pictures), AT_ONCE)
         shown: Iterable[int] = parts
         if len(parts) > 1:
-            shown = track(parts, len(pictures), "embedding", "image", each=AT_ONCE)
+            shown = track(parts, len(pictures), "embedding", "image", per_item=AT_ONCE)
         # A part is a whole number of batches, so the maps into the joint space see whole batches.
         embedded = [self._embed_pictures(pictures[start : start + AT_ONCE], start) for start in shown]
         return np.concatenate(embedded).view(ImageEmbeddings)

@@ -17,7 +17,7 @@ from pathlib import Path
 from mutations import damaged
 
 from vsepp.base.errors import VseppError
-from vsepp.base.progress import peak_memory
+from vsepp.base.provenance import peak_memory
 
 SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
 """Processor time that one input may take; clock time after which a process counts as hanging, or as never started."""

@@ -24,8 +24,8 @@ from raw_layouts import corpus, jpeg, paths, read, write_karpathy
 from test_sets import embedded, under
 
 from vsepp.base.spec import StoreSpec
+from vsepp.data.container import Container
 from vsepp.data.decode import build_store
-from vsepp.data.raw import Container
 from vsepp.data.store import open_store
 from vsepp.evaluation.test_set import TestSet
 from vsepp.models.released import read_checkpoint, read_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 
 
 def write_weights(folder: Path, architecture: str) -> Path:

@@ -29,7 +29,7 @@ from fullsize import FULL, corpus_spec, listing, write_raw
 from PIL import Image
 from processes import wait_until
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 from vsepp.base.spec import SourceSpec, StoreSpec, VectorsSpec, VocabularySpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.decode import CHUNK_IMAGES

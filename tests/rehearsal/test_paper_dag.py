@@ -16,7 +16,7 @@ from file_server import serve
 from fullsize import Sizes, write_raw
 from made_weights import write_weights
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 from vsepp.pipeline.planner import make_plan
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.timeout(4 * 3600)]

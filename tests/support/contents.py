@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 
 MADE = ("resources", "results", "reports/tiny")
 

@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 
-from vsepp.base.files import path_digest, write_arrays
+from vsepp.base.digests import path_digest
+from vsepp.base.files import write_arrays
 from vsepp.base.manifest import artefact_digest, read_manifest, write_manifest
 from vsepp.base.publish import EMBEDDINGS
 from vsepp.evaluation.ranks import (

@@ -3,16 +3,8 @@
 import dataclasses
 from typing import Any
 
-from vsepp.base.spec import (
-    Component,
-    CropSpec,
-    EncoderSpec,
-    ModelSpec,
-    RunSpec,
-    ScheduleSpec,
-    StoreSpec,
-    VocabularySpec,
-)
+from vsepp.base.run_spec import ModelSpec, RunSpec, ScheduleSpec
+from vsepp.base.spec import Component, CropSpec, EncoderSpec, StoreSpec, VocabularySpec
 
 ENCODER = EncoderSpec(
     name="vgg",

@@ -17,7 +17,8 @@ from specs import change
 
 from vsepp.base.placement import Placing
 from vsepp.base.publish import EMBEDDINGS
-from vsepp.base.spec import CropSpec, RunSpec, from_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import CropSpec, from_dict
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import tfidf_vectors

@@ -14,8 +14,8 @@ from processes import python
 import vsepp
 from vsepp.apps.cli import main
 from vsepp.base.declared import WORDS
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest
 from vsepp.base.manifest import read_manifest, require_intact, write_manifest
 from vsepp.data.captions import TOKENIZERS
 from vsepp.shipped import model_folder, shipped_models

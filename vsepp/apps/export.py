@@ -23,8 +23,9 @@ from vsepp.api import (
     require_files,
 )
 from vsepp.base import components
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, output_folder, reading, require_file, write_text
+from vsepp.base.files import output_folder, reading, require_file, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     read_manifest,
@@ -33,7 +34,8 @@ from vsepp.base.manifest import (
     write_manifest,
 )
 from vsepp.base.publish import EMBEDDINGS, MODEL_FILE, beside_with, evaluation_of, spec_of
-from vsepp.base.spec import Component, RunSpec
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import Component
 from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.models import weights

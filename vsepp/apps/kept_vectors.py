@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from vsepp import __version__
+from vsepp.base.digests import short_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import reading, short_digest, write_arrays
+from vsepp.base.files import reading, write_arrays
 from vsepp.base.manifest import artefact_digest
 from vsepp.data.arrays import read_npz
 

@@ -19,9 +19,11 @@ from vsepp.base.files import csv_text, require_folder, shown, write_text
 from vsepp.base.spec import Component, CorpusSpec, VocabularySpec
 from vsepp.data.caption_files import TABLES, columns_of, read_beside, read_captions
 from vsepp.data.captions import Vocabulary
+from vsepp.data.container import Container
 from vsepp.data.corpus import read_corpus, usable_images
-from vsepp.data.pictures import pictures_in, read_picture, readable
-from vsepp.data.raw import CaptionedImage, Container, RawCorpus
+from vsepp.data.picture_folder import pictures_in, readable
+from vsepp.data.pictures import read_picture
+from vsepp.data.raw import CaptionedImage, RawCorpus
 from vsepp.data.readers.captions_csv import images_of
 from vsepp.pipeline.reports import SETTINGS_FILE
 

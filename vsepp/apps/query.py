@@ -20,8 +20,9 @@ from PIL import Image
 
 from vsepp.api import Model, load
 from vsepp.apps.kept_vectors import KeptVectors
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import require_folder, shown, text_of, value_digest
+from vsepp.base.files import require_folder, shown, text_of
 from vsepp.base.manifest import (
     ancestors_of,
     artefact_digest,
@@ -31,9 +32,11 @@ from vsepp.base.manifest import (
 )
 from vsepp.base.progress import track_amount
 from vsepp.base.publish import EMBEDDINGS, beside, beside_with
-from vsepp.base.spec import RunSpec, to_dict
-from vsepp.data.pictures import Picture, pictures_in, read_picture, readable, resized
-from vsepp.data.raw import Container
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import to_dict
+from vsepp.data.container import Container
+from vsepp.data.picture_folder import pictures_in, readable
+from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.scores import EmbeddingScores

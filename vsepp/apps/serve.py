@@ -31,7 +31,8 @@ from werkzeug.exceptions import (
 from vsepp.apps.query import LONGEST_TEXT, Index
 from vsepp.base.errors import VseppError
 from vsepp.base.machine import return_freed_memory
-from vsepp.data.pictures import FORMATS, read_picture, resized, small_jpeg
+from vsepp.data.pictures import FORMATS, read_picture, resized
+from vsepp.data.thumbnails import small_jpeg
 from vsepp.report import TEMPLATES
 
 MEGABYTE = 1 << 20

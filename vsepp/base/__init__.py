@@ -1,5 +1,11 @@
-"""What everything above stands on: errors, declarations, files and their digests, manifests, the machine.
+"""What everything above stands on: declarations, files and their digests, manifests, the machine.
 
-Read `errors`, `declared`, `components` and `spec` for what is declared; `files`, `manifest` and `publish` for what lies on the disk;
-`machine`, `devices`, `placement`, `progress` and `hashed` for how a job computes. It imports nothing else of vsepp.
+- Declared: `errors`, `declared` (ranges, and the words for a mistake), `spec` (what a corpus and an encoder are),
+  `run_spec`, `components`.
+- On the disk: `files` (read and written whole), `signatures` (what a file is), `digests`, `provenance` (code,
+  machine, cost), `manifest`, `locks`, `publish` (how results appear, and what lies beside a run).
+- How a job computes: `environment`, `devices` (which GPU), `machine`, `placement` (data in memory or in files),
+  `hashed` (random numbers of captions), `progress`, `words` (numbers as people read them).
+
+Read it in this order. It imports nothing else of vsepp.
 """

@@ -1,14 +1,17 @@
-"""Components: losses, similarities, text encoders, image heads, poolings, matchers, optimisers, ..., found by name. `KINDS` has all of them.
+"""Components: losses, similarities, text encoders, image heads, poolings, matchers, optimisers, ..., found by
+name. `KINDS` has all of them.
 
-A component is a module. Ours lie in the package of their kind, under their name; an installed package can add others by
-entry points in a group that has the name of that package: `[project.entry-points."vsepp.losses"]`. There is no
-registry: a module that lists all losses would tie every run to all of them, and an edit of one loss would retrain all
-runs.
+A component is a module. Ours lie in the package of their kind, under their name; an installed package can add
+others by entry points in a group that has the name of that package: `[project.entry-points."vsepp.losses"]`.
+There is no registry: a module that lists all losses would tie every run to all of them, and an edit of one
+loss would retrain all runs.
 
-What a component declares is read from its source without running it, so that parameters can be checked without torch:
+What a component declares is read from its source without running it, so that parameters can be
+checked without torch:
 
 - `class Options`: a frozen dataclass, each field with a default and a docstring below it. It may use
-  the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.base.declared`, such as `PositiveFloat`;
+  the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.base.declared`,
+  such as `PositiveFloat`;
 - `CITATION`: its source, as pages and model cards print it;
 - constants in capitals, such as `NEEDS` and `READS` of a loss.
 """
@@ -21,7 +24,6 @@ import importlib
 import importlib.util
 import json
 import pkgutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -31,7 +33,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from vsepp.base.errors import VseppError, did_you_mean
 
-# pydantic is imported where options are checked: digests of code find a component's file on any Python, without it.
+# pydantic is imported where options are checked: digests of code find a component's file on
+# any Python, without it.
 if TYPE_CHECKING:
     from vsepp.base.spec import Component
 
@@ -88,7 +91,8 @@ def load(kind: str, name: str) -> ModuleType:
     Raises
     ------
     VseppError
-        If there is no such component, listing the components there are, or if several packages offer one of that name.
+        If there is no such component, listing the components there are, or if several packages
+        offer one of that name.
     """
     return importlib.import_module(module_name(kind, name))
 
@@ -100,19 +104,9 @@ def options(kind: str, component: Component) -> Any:
 
 
 def make(kind: str, component: Component, *arguments: Any) -> Any:
-    """Make an object of a component's class, such as `Pooling`, from these arguments and its options; errors as in `options`."""
+    """Make an object of a component's class, such as `Pooling`, from these arguments and its options;
+    errors as in `options`."""
     return getattr(load(kind, component.name), KINDS[kind].required)(*arguments, options(kind, component))
-
-
-class OptionsError(VseppError):
-    """Options that a component refuses."""
-
-    def __init__(self, kind: str, name: str, refused: Mapping[str, str]) -> None:
-        self.refused = {
-            option: f"option {option} of {kind} {name}: {what}" for option, what in refused.items()
-        }
-        """Option → what is wrong with it."""
-        super().__init__("; ".join(self.refused.values()))
 
 
 def checked(kind: str, component: Component) -> Any:
@@ -120,26 +114,38 @@ def checked(kind: str, component: Component) -> Any:
 
     Raises
     ------
-    OptionsError
-        On options that it refuses.
     VseppError
-        As in `load`.
+        On options that it refuses, and as in `load`.
     """
+    if refused := refused_options(kind, component):
+        raise VseppError("; ".join(refused.values()))
+    return _read_options(kind, component)
+
+
+def refused_options(kind: str, component: Component) -> dict[str, str]:
+    """Option that a component refuses → why, found without importing it; errors as in `load`."""
     from pydantic import ValidationError
 
-    from vsepp.base.declared import adapter, mistakes_of
+    from vsepp.base.declared import mistakes_of
 
-    declaration = describe(kind, component.name).options
+    refused = {}
     try:
-        text = json.dumps(component.options, default=str)
-        return adapter(declaration).validate_json(text, strict=True)
+        _read_options(kind, component)
     except ValidationError as error:
-        refused = {}
-        for option, what in mistakes_of(error, declaration):
+        for option, what in mistakes_of(error, describe(kind, component.name).options):
             # A component that refuses a value itself begins its message with the option.
             option = option or what.partition(":")[0]
-            refused[option] = what.removeprefix(f"{option}: ")
-        raise OptionsError(kind, component.name, refused) from error
+            refused[option] = (
+                f"option {option} of {kind} {component.name}: {what.removeprefix(f'{option}: ')}"
+            )
+    return refused
+
+
+def _read_options(kind: str, component: Component) -> Any:
+    from vsepp.base.declared import adapter
+
+    text = json.dumps(component.options, default=str)
+    return adapter(describe(kind, component.name).options).validate_json(text, strict=True)
 
 
 def resolved(kind: str, component: Component) -> Component:
@@ -150,7 +156,8 @@ def resolved(kind: str, component: Component) -> Component:
 
 
 def component_of(kind: str) -> Any:
-    """Type of a key that names a component of a kind with its options, which are checked where the key is read."""
+    """Type of a key that names a component of a kind with its options, which are checked
+    where the key is read."""
     from pydantic import AfterValidator
 
     from vsepp.base.spec import Component
@@ -185,7 +192,8 @@ def module_name(kind: str, name: str) -> str:
         raise VseppError(f"{kind} {name!r} is offered by several packages: {packages}; uninstall all but one")
     if not offers:
         raise VseppError(
-            f"no {kind} is named {name!r}; there are {', '.join(known(kind))}{did_you_mean(name, known(kind))}"
+            f"no {kind} is named {name!r}; there are "
+            f"{', '.join(known(kind))}{did_you_mean(name, known(kind))}"
         )
     ((_, module),) = offers
     return module
@@ -241,8 +249,8 @@ def describe(kind: str, name: str) -> Description:
         dataclasses.fields(options())
     except (NameError, TypeError, ValueError, SyntaxError) as error:
         raise VseppError(
-            f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text and Literals, "
-            "each with a default"
+            f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text "
+            "and Literals, each with a default"
         ) from error
     return Description(options, constants)
 

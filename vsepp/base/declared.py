@@ -1,7 +1,7 @@
-"""What all declarations share: their ranges, how they refuse values, and how a mistake is told.
+"""What all declarations share: their ranges, how they refuse values, and the words for a mistake.
 
-A run, an encoder, a corpus and all else that decides what is computed are frozen dataclasses of pydantic. YAML of `params/`, the
-JSON of a plan and of manifests, and the docs are read through the same classes.
+A run, an encoder, a corpus and all else that decides what is computed are frozen dataclasses of pydantic.
+YAML of `params/`, the JSON of a plan and of manifests, and the docs are read through the same classes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from vsepp.base.errors import did_you_mean
 from vsepp.base.files import shortly
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
-"""Configuration of every declaration. A validator is built when it is first needed, since a command needs few of them."""
+"""Configuration of every declaration. A validator is built when it is first needed, since a
+command needs few of them."""
 
 Split = Literal["train", "restval", "val", "test"]
 SPLITS: tuple[str, ...] = typing.get_args(Split)
@@ -39,7 +40,8 @@ TASKS = {
     "t2t": "caption → caption",
     "i2i": "image → image",
 }
-"""Task → its name; its letters say what asks and what is sought. A protocol has the first two tasks, the directions."""
+"""Task → its name; its letters say what asks and what is sought. A protocol has the first two
+tasks, the directions."""
 Count = Annotated[int, Field(ge=1)]
 """A whole number of at least one: sizes, counts, epochs."""
 Side = Annotated[int, Field(ge=1, le=8192)]
@@ -57,7 +59,8 @@ Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
-"""Reads and writes what a declaration declares; made once, since pydantic takes a millisecond or more for it."""
+"""Reads and writes what a declaration declares; made once, since pydantic takes a
+millisecond or more for it."""
 
 # Parts of a place that are no keys.
 _OF_PYDANTIC = ("constrained-", "function-", "[key]")
@@ -75,7 +78,8 @@ def mistakes_of(error: ValidationError, declaration: Any) -> Iterator[tuple[str,
 
 def _explanation(detail: Mapping[str, Any], known: list[str]) -> str:
     if detail["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"unknown key; known here are {', '.join(known) or 'none'}{did_you_mean(str(detail['loc'][-1]), known)}"
+        nearest = did_you_mean(str(detail["loc"][-1]), known)
+        return f"unknown key; known here are {', '.join(known) or 'none'}{nearest}"
     if detail["type"] in ("missing", "missing_argument", "union_tag_not_found"):
         return "missing"
     if detail["type"] == "union_tag_invalid":
@@ -87,8 +91,8 @@ def _explanation(detail: Mapping[str, Any], known: list[str]) -> str:
 
 
 def _path(annotation: Any, location: tuple[Any, ...]) -> Iterator[tuple[str, list[str]]]:
-    """Each key of a place, and the keys that the declaration around it accepts; pydantic also counts the kind that was chosen of a
-    union, which is no key."""
+    """Each key of a place, and the keys that the declaration around it accepts; pydantic also counts the kind
+    that was chosen of a union, which is no key."""
     for part in location:
         forms = list(_forms(annotation))
         chosen = next(

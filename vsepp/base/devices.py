@@ -1,6 +1,7 @@
 """Which GPU a job computes on. Snakemake counts GPUs but assigns none, so jobs take theirs by locks.
 
-Nothing here imports torch: the workflow counts GPUs at every start, and a job must know its GPU before CUDA does.
+Nothing here imports torch: the workflow counts GPUs at every start, and a job must know
+its GPU before CUDA does.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("vsepp")
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-# Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is not GPU 0 of another.
+# Schedulers give each job its own GPUs, and many number them from 0: GPU 0 of one job is
+# not GPU 0 of another.
 ALLOCATIONS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")
 SECONDS_BETWEEN_TRIES = 1.0
 
@@ -38,7 +40,8 @@ def process_rank() -> int:
 
 
 def local_rank() -> int | None:
-    """Number of this process among the processes that `torchrun` started on this machine; `None` without it."""
+    """Number of this process among the processes that `torchrun` started on this
+    machine; `None` without it."""
     number = os.environ.get("LOCAL_RANK")
     return None if number is None else int(number)
 
@@ -61,7 +64,7 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(dict.fromkeys(known))
 
 
-def one_of(gpus: Sequence[str], number: int | None) -> Sequence[str]:
+def allowed_gpus(gpus: Sequence[str], number: int | None) -> Sequence[str]:
     """The GPUs that a job may take: all, or for `cuda:N` only the N-th, from 0.
 
     Raises
@@ -91,9 +94,9 @@ def lock_folder() -> Path:
 def claim(what: str, gpus: Sequence[str], share: int = 1) -> Iterator[str]:
     """Take one of some GPUs, waiting while all are taken, and make it the only one this process sees.
 
-    A job that shares its GPU with N - 1 others takes 1/N of it, and jobs fit as long as their parts add up to at
-    most one: a job that needs a whole GPU never shares it. Jobs take the emptiest GPU. When a process ends, however it
-    ends, the kernel releases its locks.
+    A job that shares its GPU with N - 1 others takes 1/N of it, and jobs fit as long as their parts add up to
+    at most one: a job that needs a whole GPU never shares it. Jobs take the emptiest GPU. When a process
+    ends, however it ends, the kernel releases its locks.
 
     Parameters
     ----------
@@ -128,7 +131,8 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
     # In another container a process may have the same number, and locks may lie in the same folder.
     process = f"{os.getpid()} of {platform.node()}"
     while True:
-        # Only one process looks at a time, so that the room that it sees is still there when it takes its part.
+        # Only one process looks at a time, so that the room that it sees is still there
+        # when it takes its part.
         with file_lock(folder / "looking.lock"):
             holders = {gpu: _holders(folder, gpu) for gpu in gpus}
             taken = {gpu: sum(part for _, part in holders[gpu]) for gpu in gpus}
@@ -140,7 +144,8 @@ def _wait(what: str, gpus: Sequence[str], share: int, folder: Path) -> tuple[str
         if not logged:
             logged = True
             busy = "; ".join(
-                f"GPU {gpu} with process {', '.join(name for name, _ in of)}" for gpu, of in holders.items()
+                f"GPU {gpu} with process {', '.join(process for process, _ in claims)}"
+                for gpu, claims in holders.items()
             )
             log.info("%s (process %d) waits for %s", what, os.getpid(), busy)
         time.sleep(SECONDS_BETWEEN_TRIES)
@@ -152,7 +157,8 @@ def _lock_name(gpu: str, process: str, claim: str, share: object) -> str:
 
 
 def _holders(folder: Path, gpu: str) -> list[tuple[str, Fraction]]:
-    """Process and its part of a GPU, for the claims whose lock is held now; locks that others left are removed."""
+    """Process and its part of a GPU, for the claims whose lock is held now; locks that
+    others left are removed."""
     from filelock import Timeout
 
     parts = []

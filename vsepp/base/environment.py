@@ -12,19 +12,21 @@ from pathlib import Path
 
 
 def environment() -> dict[str, str]:
-    """Variables to set: a home folder that can be written to, a user's name, and a path with the programs of this Python.
+    """Variables to set: a home folder that can be written to, a user's name, and a path with the
+    programs of this Python.
 
-    Snakemake and NLTK ask for the first two when they are imported. A container may run under a number that has no name.
+    Snakemake and NLTK ask for the first two when they are imported. A container may run under a
+    number that has no name.
     """
-    found = {"PATH": os.pathsep.join(_with_programs(os.environ.get("PATH", os.defpath)))}
+    variables = {"PATH": os.pathsep.join(_with_programs(os.environ.get("PATH", os.defpath)))}
     home = os.environ.get("HOME", "")
     if not (home and Path(home).is_dir() and os.access(home, os.W_OK)):
-        found["HOME"] = tempfile.mkdtemp(prefix="vsepp-home-")
-        found["XDG_CACHE_HOME"] = str(Path(found["HOME"], ".cache"))
-        atexit.register(shutil.rmtree, found["HOME"], ignore_errors=True)
+        variables["HOME"] = tempfile.mkdtemp(prefix="vsepp-home-")
+        variables["XDG_CACHE_HOME"] = str(Path(variables["HOME"], ".cache"))
+        atexit.register(shutil.rmtree, variables["HOME"], ignore_errors=True)
     if not any(os.environ.get(name) for name in ("LOGNAME", "USER")) and not _has_name(os.getuid()):
-        found["USER"] = found["LOGNAME"] = str(os.getuid())
-    return found
+        variables["USER"] = variables["LOGNAME"] = str(os.getuid())
+    return variables
 
 
 def _with_programs(path: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""The one exception that users are meant to read, one message for many problems of a kind, and the commands that messages tell."""
+"""The one exception that users are meant to read, one message for many problems of a kind, and commands
+that messages print."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def printable(message: str) -> str:
 
 
 def as_started() -> str:
-    """Prefix of a printed command, `uv run ` or nothing, so that it can be pasted where the present command was given."""
+    """Prefix of a printed command, `uv run ` or nothing, so that it can be pasted where the
+    present command was given."""
     return "uv run " if "UV" in os.environ else ""
 
 
@@ -84,10 +86,11 @@ def snakemake(target: object, config: str = "", again: object = None) -> str:
 
 
 def pull() -> str:
-    """The command that fetches results, verifies them and tells Snakemake that they are done, to be pasted into a shell.
+    """The command that fetches results, verifies them and tells Snakemake that they are done, to
+    be pasted into a shell.
 
-    Without names DVC deletes results of other presets. A pull gives files new times, so that Snakemake takes most of them for
-    out of date; `--touch` declares done whatever lies there.
+    Without names DVC deletes results of other presets. A pull gives files new times, so that Snakemake takes
+    most of them for out of date; `--touch` declares done whatever lies there.
     """
     steps = (
         f"dvc pull {' '.join(PHASES)}",
@@ -98,7 +101,7 @@ def pull() -> str:
 
 
 def fixes(*commands: str) -> str:
-    """Commands that mend what a message tells of, each on a line of its own at its end."""
+    """Commands that mend the fault of a message, each on a line of its own at its end."""
     return "".join(f"\n    {'or' if k else 'fix'}: {command}" for k, command in enumerate(commands))
 
 

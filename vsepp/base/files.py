@@ -1,14 +1,15 @@
-"""The boundary to files: any error on reading a file becomes one sentence with its name; a file is written whole or not at all.
+"""The boundary to files: any error on reading a file becomes one sentence with its name; a file is
+written whole or not at all.
 
-`reading` is the guard of every reader. A user's file is also opened only if it is a regular file of a plausible size, and parsed
-strictly (`bytes_of`, `text_of`, `read_json`, `yaml_of`); files that vsepp wrote itself are known by the digests of their manifest.
+`reading` is the guard of every reader. A user's file is also opened only if it is a regular file of a
+plausible size, and parsed strictly (`bytes_of`, `text_of`, `read_json`, `yaml_of`); files that vsepp wrote
+itself are known by the digests of their manifest.
 """
 
 from __future__ import annotations
 
 import csv
 import glob
-import hashlib
 import io
 import json
 import os
@@ -17,7 +18,8 @@ import reprlib
 import shutil
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -31,10 +33,7 @@ if TYPE_CHECKING:
 _PROCESSES = Path("/proc")
 LARGEST_TEXT = 1 << 30
 """Bytes of the largest text that is read; the largest of the field, Karpathy's split of COCO, has 144 MB."""
-DIGESTS = Path("results") / ".state" / "digests.json"
-"""File of a working folder that keeps digests of large files."""
 _DAMAGED = "it is damaged"
-_NOT_CONTENT = ("manifest.json", ".snakemake_timestamp")
 
 _short = reprlib.Repr()
 _short.maxlevel, _short.maxstring, _short.maxother = 2, 60, 60
@@ -55,7 +54,8 @@ def shortly(value: object) -> str:
 
 
 def shown(name: str) -> str:
-    """A name of a file as it can be printed: bytes that are no UTF-8, and letters that steer a terminal, are escaped (`caf\\xe9.jpg`)."""
+    """A name of a file as it can be printed: bytes that are no UTF-8, and letters that steer a terminal, are
+    escaped (`caf\\xe9.jpg`)."""
     letters = []
     for letter in name:
         if "\udc80" <= letter <= "\udcff":  # how Python keeps a byte that is no UTF-8
@@ -88,16 +88,18 @@ def reading(
 ) -> Iterator[None]:
     """Guard the reading of a file: whatever the body raises becomes one sentence that names the file.
 
-    "It is damaged" is said only of a file that begins as it should: another one is named by its first bytes.
+    Only a file that begins as it should is called damaged; another file is named by its first bytes.
 
     Parameters
     ----------
     where
-        The file, and the part of it, as messages name it. It is put before a `VseppError` that does not begin with it.
+        The file, and the part of it, as messages name it. It is put before a `VseppError` that
+        does not begin with it.
     expected
-        What the file should hold and, if it does not, what to do: `a table; run the step that makes it again`.
+        What the file should hold and, if it does not, what to do: `a table; run the
+        step that makes it again`.
     kinds
-        What `signatures.kind_of` says of such a file where it is whole; `None` if that is not known.
+        Kinds of whole files of this sort, as `signatures.kind_of` names them; `None` if they are not known.
     data
         Its first bytes, where `where` is no path.
 
@@ -260,7 +262,8 @@ def json_of(
     Raises
     ------
     VseppError
-        If it is not JSON, naming line and column, nests too deeply, holds a number of thousands of digits or gives a key twice.
+        If it is not JSON, naming line and column, nests too deeply, holds a number of thousands of
+        digits or gives a key twice.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> Any:
@@ -354,16 +357,16 @@ def whole_file(path: Path) -> Iterator[Path]:
 def partial_path(path: Path) -> Path:
     """Path beside `path` for unfinished content.
 
-    Each process has its own: two processes that make one artefact must not write to the same file. Leftovers of
-    killed processes of this machine are removed.
+    Each process has its own: two processes that make one artefact must not write to the same file. Leftovers
+    of killed processes of this machine are removed.
     """
     # What is added to a name must not make it too long.
-    name = path.name if len(os.fsencode(path.name)) < 128 else value_digest(path.name)
-    here = f".{name}.{os.uname().nodename}"
-    for left in path.parent.glob(f"{glob.escape(here)}.*.part"):
-        if _PROCESSES.is_dir() and not (_PROCESSES / left.name.split(".")[-2]).is_dir():
-            remove(left)
-    return path.with_name(f"{here}.{os.getpid()}.part")
+    name = path.name if len(os.fsencode(path.name)) < 128 else sha256(os.fsencode(path.name)).hexdigest()
+    prefix = f".{name}.{os.uname().nodename}"
+    for leftover in path.parent.glob(f"{glob.escape(prefix)}.*.part"):
+        if _PROCESSES.is_dir() and not (_PROCESSES / leftover.name.split(".")[-2]).is_dir():
+            remove(leftover)
+    return path.with_name(f"{prefix}.{os.getpid()}.part")
 
 
 def remove(path: Path) -> None:
@@ -406,84 +409,11 @@ def check_space(folder: Path, needed: int, what: str) -> None:
     VseppError
         Naming what is needed and what is free.
     """
-    from vsepp.base.progress import bytes_text
+    from vsepp.base.words import bytes_text
 
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise VseppError(
-            f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free some, or put the "
-            "results on another disk"
+            f"{folder}: no space: {what} needs {bytes_text(needed)} and {bytes_text(free)} are free; free "
+            "some, or put the results on another disk"
         )
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-class FileCache:
-    """Values computed from files: valid as long as size, times and inode of the file stay the same.
-
-    Parameters
-    ----------
-    path
-        JSON file that keeps them between calls; if it is damaged or missing, everything is computed again.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._entries: dict[str, Any] = {}
-        self._changed = False
-        self.read = 0
-        """Bytes of the files that values were computed from."""
-        with suppress(OSError, ValueError, TypeError):
-            self._entries = dict(json.loads(path.read_text(encoding="utf-8")))
-
-    def get(self, file: Path, compute: Callable[[Path], Any]) -> Any:
-        """The value of a file, a JSON value; `compute` gives it where it is not known."""
-        status = file.stat()
-        state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        entry = self._entries.get(str(file))
-        if isinstance(entry, list) and entry[:1] == [state]:
-            return entry[1]
-        value = compute(file)
-        self._entries[str(file)] = [state, value]
-        self._changed = True
-        self.read += status.st_size
-        return value
-
-    def save(self) -> None:
-        """Keep the values of files that are still there, where this user may write."""
-        if self._changed:
-            present = {name: entry for name, entry in self._entries.items() if Path(name).exists()}
-            with suppress(OSError):
-                write_text(self._path, json.dumps(present, indent=0) + "\n")
-        self._changed = False
-
-
-def path_digest(path: Path, known: FileCache | None = None) -> str:
-    """Digest of a file, or of the relative names and contents in a folder, without manifests and Snakemake's time stamps.
-
-    Parameters
-    ----------
-    path
-        File or folder.
-    known
-        Digests of files that need not be read again.
-    """
-    if path.is_file():
-        return known.get(path, file_digest) if known else file_digest(path)
-    entries = sorted(p for p in path.rglob("*") if p.is_file() and p.name not in _NOT_CONTENT)
-    return value_digest([[p.relative_to(path).as_posix(), path_digest(p, known)] for p in entries])
-
-
-def value_digest(value: Any) -> str:
-    """Digest of a JSON value; the order of keys does not matter."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def short_digest(*values: Any) -> str:
-    """Beginning of the digest of JSON values, for names."""
-    return value_digest(values)[:8]

@@ -9,7 +9,8 @@ import numpy as np
 
 _GOLDEN = 0x9E3779B97F4A7C15
 
-# Which uniform numbers of a caption decide what: none decides two things. A number here, once released, never changes.
+# Which uniform numbers of a caption decide what: none decides two things. A number here, once
+# released, never changes.
 CROP_TOP, CROP_LEFT, CROP_FLIP = 0, 1, 2
 CROP_SHAPES = range(3, 23)
 """Area and aspect ratio of each attempt at a resized crop."""
@@ -44,7 +45,8 @@ def uniform(keys: np.ndarray, which: int) -> np.ndarray:
 
 
 def mixed(x: np.ndarray) -> np.ndarray:
-    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a number, uint64, changes all of them."""
+    """Finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of a number, uint64,
+    changes all of them."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))

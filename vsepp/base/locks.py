@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def file_lock(path: Path) -> FileLock:
     """The lock of a file, not yet taken, where the file system has locks.
 
-    Without them filelock would fall back to a file that must not exist, and would wait for ever for one that nobody holds.
+    Without them filelock would fall back to a file that must not exist, and would wait for ever for
+    one that nobody holds.
 
     Raises
     ------
@@ -31,7 +32,8 @@ def file_lock(path: Path) -> FileLock:
             fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise VseppError(
-                f"{path.parent}: this file system has no locks (flock: {error.strerror}), so two processes could make one "
-                "file at once; put the folder on a disk of this machine, or mount the file system with locks"
+                f"{path.parent}: this file system has no locks (flock: {error.strerror}), so two processes "
+                "could make one file at once; put the folder on a disk of this machine, or mount the file "
+                "system with locks"
             ) from error
     return FileLock(path, fallback_to_soft=False)

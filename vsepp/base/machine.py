@@ -39,7 +39,8 @@ def use_machine(
     Returns
     -------
     tuple
-        The device, and the facts for the manifest: `device`, `threads`, `instructions` of the CPU and, if one was claimed, `gpu`.
+        The device, and the facts for the manifest: `device`, `threads`, `instructions` of the CPU and, if
+        one was claimed, `gpu`.
 
     Raises
     ------
@@ -91,10 +92,11 @@ def use_cpu(threads: int | None = None) -> dict[str, Any]:
 
 
 def _keep_freed_memory() -> None:
-    """Tell glibc to keep what tensors free, up to two gigabytes, instead of returning it to the kernel at once.
+    """Tell glibc to keep what tensors free, up to two gigabytes, instead of returning it
+    to the kernel at once.
 
-    Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's time, and a
-    quarter to a third of the time of an encoder in fp32.
+    Every step allocates the same sizes again; fetching fresh pages for them took a fifth of a CPU training's
+    time, and a quarter to a third of the time of an encoder in fp32.
     """
     m_trim_threshold, m_mmap_threshold = -1, -3  # constants of malloc.h
     try:
@@ -125,11 +127,11 @@ def _choose_device(wanted: str, share: int, job: str) -> tuple[torch.device, str
     if rank is not None:
         if usable and rank >= len(gpus):
             raise VseppError(
-                f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs here; expected "
-                f"{len(gpus)} processes on this machine or fewer, or device cpu"
+                f"torchrun: a process with local rank {rank} was started, but there are {len(gpus)} GPUs "
+                f"here; expected {len(gpus)} processes on this machine or fewer, or device cpu"
             )
     elif usable:
-        allowed = devices.one_of(usable, torch.device(wanted).index if wanted != "auto" else None)
+        allowed = devices.allowed_gpus(usable, torch.device(wanted).index if wanted != "auto" else None)
         gpu = claimed.enter_context(devices.claim(job, allowed, share))
     if torch.cuda.is_available():
         atexit.register(claimed.close)

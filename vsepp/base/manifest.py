@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import platform
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from vsepp.base.declared import mistakes_of
+from vsepp.base.digests import FileCache, path_digest, value_digest
 from vsepp.base.errors import VseppError, first_of
-from vsepp.base.files import (
-    FileCache,
-    path_digest,
-    read_json,
-    reading,
-    require_file,
-    shortly,
-    value_digest,
-    write_text,
-)
-from vsepp.base.progress import cpu_seconds, peak_memory
+from vsepp.base.files import read_json, reading, require_file, shortly, write_text
+from vsepp.base.provenance import cpu_seconds, git_state, machine, peak_memory, versions
 
 log = logging.getLogger("vsepp")
 MANIFEST = "manifest.json"
 SEAL = "digest"
 """Key of a manifest that holds the digest of all other keys."""
 CLOCKED = ("history.csv",)
-"""Outputs that also record times, which differ between trainings of the same model: they are verified, but are not part of
-the artefact's digest."""
-# Paths whose content decides what is computed and shown: an edit elsewhere makes nothing dirty.
-_DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
-_CODE = Path(__file__).resolve().parents[2]
-_VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
+"""Outputs that also record times, which differ between trainings of the same model: they are verified, but
+are not part of the artefact's digest."""
 
 
 def _bare(name: str) -> str:
@@ -167,13 +151,8 @@ def recorded(
         },
         "seed": seed,
         "git": git,
-        "versions": _versions(),
-        "machine": {
-            "platform": platform.platform(),
-            "processor": processor(),
-            "python": platform.python_version(),
-            "cores": os.cpu_count(),
-        },
+        "versions": versions(),
+        "machine": machine(),
         "wall_seconds": time.monotonic() - started,
         "start_cpu_seconds": cpu_before,
         "cpu_seconds": cpu_seconds() - cpu_before,
@@ -238,7 +217,7 @@ def checked_manifest(value: Any, where: str) -> dict[str, Any]:
 
 
 def manifest_if_intact(artefact: Path) -> dict[str, Any] | None:
-    """Manifest of an artefact; `None` where there is none, and where it is damaged, which the log tells."""
+    """Manifest of an artefact; `None` where it is missing or damaged; the log names the damage."""
     if not (made_in(artefact) / MANIFEST).is_file():
         return None
     try:
@@ -254,16 +233,18 @@ def is_intact(manifest: Any) -> bool:
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
-    """Digest of a manifest without its seal, in the form that is read back: JSON turns every key into text."""
+    """Digest of a manifest without its seal, in the form that is read back: JSON turns
+    every key into text."""
     unsealed = {key: value for key, value in manifest.items() if key != SEAL}
     return value_digest(json.loads(json.dumps(unsealed)))
 
 
 def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
-    """Every artefact behind some inputs that has a manifest, each once and after the artefacts that it was made from.
+    """Every artefact behind some inputs that has a manifest, each once and after the artefacts
+    that it was made from.
 
-    A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last reader, a model
-    is fetched alone, a record is kept without data.
+    A manifest needs this where an ancestor is not at hand: random-crop features are deleted after their last
+    reader, a model is fetched alone, a record is kept without data.
     """
     ancestors: list[dict[str, Any]] = []
     for path in inputs.values():
@@ -271,12 +252,12 @@ def _ancestors(inputs: Mapping[str, Path]) -> list[dict[str, Any]]:
         if not (folder / MANIFEST).is_file():
             continue
         manifest = read_manifest(folder)
-        own = {
+        parent = {
             "digest": artefact_digest(path),
             **{key: manifest[key] for key in ("step", "spec_digest", "code_digest")},
             **manifest["git"],
         }
-        for ancestor in (*ancestors_of(manifest), own):
+        for ancestor in (*ancestors_of(manifest), parent):
             if ancestor not in ancestors:
                 ancestors.append(ancestor)
     return ancestors
@@ -311,18 +292,19 @@ def sidecar_path(path: Path) -> Path:
 def read_sidecar(path: Path) -> dict[str, Any] | None:
     """Manifest of a single file, or `None` if there is none or the file was written to since."""
     try:
-        noted = read_json(sidecar_path(path), "a manifest")
+        facts = read_json(sidecar_path(path), "a manifest")
         status = path.stat()
     except (OSError, VseppError):
         return None
-    if not isinstance(noted, dict) or not isinstance(noted.get("sha256"), str):
+    if not isinstance(facts, dict) or not isinstance(facts.get("sha256"), str):
         return None
-    same = (noted.get("size"), noted.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
-    return noted if same else None
+    unchanged = (facts.get("size"), facts.get("mtime_ns")) == (status.st_size, status.st_mtime_ns)
+    return facts if unchanged else None
 
 
 def artefact_digest(path: Path, known: FileCache | None = None) -> str:
-    """Digest of an input: the digest that its manifest records or, without a manifest, the digest of its bytes.
+    """Digest of an input: the digest that its manifest records or, without a manifest,
+    the digest of its bytes.
 
     Equal models have equal digests, however long their training took.
 
@@ -340,8 +322,8 @@ def artefact_digest(path: Path, known: FileCache | None = None) -> str:
             return value_digest({name: digest for name, digest in outputs.items() if name not in CLOCKED})
         if path.name in outputs:
             return str(outputs[path.name])
-    if path.is_file() and (noted := read_sidecar(path)):
-        return str(noted["sha256"])
+    if path.is_file() and (facts := read_sidecar(path)):
+        return str(facts["sha256"])
     return path_digest(path, known)
 
 
@@ -361,14 +343,15 @@ def require_intact(folder: Path, *names: str) -> dict[str, Any]:
         present = path_digest(path) if path.exists() else "nothing"
         if present != recorded_digest:
             raise VseppError(
-                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got {present[:12]}. "
-                f"Delete {folder} and make it again"
+                f"{path}: is not what its step wrote: expected digest {recorded_digest[:12]}, got "
+                f"{present[:12]}. Delete {folder} and make it again"
             )
     return manifest
 
 
 def require_as_written(path: Path) -> None:
-    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as in `require_intact`."""
+    """Refuse a file that is not as its step wrote it, where its folder has a manifest; errors as
+    in `require_intact`."""
     if (path.parent / MANIFEST).is_file():
         require_intact(path.parent, path.name)
 
@@ -377,7 +360,8 @@ class Differences(NamedTuple):
     """In what a finished artefact is not what is wanted; empty parts where it is."""
 
     spec: list[tuple[str, Any, Any]]
-    """Dotted key, wanted and found value; `None` for a missing value. Of digests of specs: an empty key and both."""
+    """Dotted key, wanted and found value; `None` for a missing value. Of digests of specs: an
+    empty key and both."""
     inputs: list[tuple[str, str | None, str | None]]
     """Role, wanted and found digest; `None` where only one side has the role."""
     code: bool
@@ -396,7 +380,8 @@ def differences(
     Parameters
     ----------
     manifest
-        Its manifest or, with `spec` as a digest, what the manifest of another artefact says of it as an ancestor.
+        Its manifest or, with `spec` as a digest, what the manifest of another artefact
+        says of it as an ancestor.
     spec
         The wanted spec, or its digest.
     inputs
@@ -412,17 +397,22 @@ def differences(
     )
 
 
-def differing(one: Any, other: Any, key: str = "") -> list[tuple[str, Any, Any]]:
+def differing(wanted: Any, present: Any, key: str = "") -> list[tuple[str, Any, Any]]:
     """Innermost differences of two JSON values: dotted key and both values, `None` for a missing value."""
-    if one == other:
+    if wanted == present:
         return []
-    if isinstance(one, dict) and isinstance(other, dict):
-        parts = [(name, one.get(name), other.get(name)) for name in sorted(one.keys() | other.keys())]
-    elif _are_objects(one) and _are_objects(other) and len(one) == len(other):
-        parts = [(str(k), *pair) for k, pair in enumerate(zip(one, other, strict=True))]
+    if isinstance(wanted, dict) and isinstance(present, dict):
+        names = sorted(wanted.keys() | present.keys())
+        parts = [(name, wanted.get(name), present.get(name)) for name in names]
+    elif _are_objects(wanted) and _are_objects(present) and len(wanted) == len(present):
+        parts = [(str(row), *pair) for row, pair in enumerate(zip(wanted, present, strict=True))]
     else:
-        return [(key, one, other)]
-    return [part for name, a, b in parts for part in differing(a, b, f"{key}.{name}".lstrip("."))]
+        return [(key, wanted, present)]
+    return [
+        difference
+        for name, wanted_part, present_part in parts
+        for difference in differing(wanted_part, present_part, f"{key}.{name}".lstrip("."))
+    ]
 
 
 def _are_objects(value: Any) -> bool:
@@ -441,48 +431,6 @@ def require_input(artefact: Path, role: str, used: Path) -> None:
     wanted = {**manifest["inputs"], role: artefact_digest(used)}
     for _, present, recorded_digest in differences(manifest, inputs=wanted).inputs:
         raise VseppError(
-            f"{artefact} was made from another {role} than {used}: expected digest {str(present)[:12]}, its manifest "
-            f"says {str(recorded_digest)[:12]}. Delete it and make it again"
+            f"{artefact} was made from another {role} than {used}: expected digest {str(present)[:12]}, its "
+            f"manifest says {str(recorded_digest)[:12]}. Delete it and make it again"
         )
-
-
-@cache
-def git_state(root: Path = _CODE) -> dict[str, Any]:
-    """Commit, and whether code or parameters differ from it; the variable VSEPP_GIT_COMMIT if git does not track this code."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=20
-        ).stdout.strip()
-
-    try:
-        # An installed package may be in a folder that some other repository ignores.
-        git("ls-files", "--error-unmatch", "vsepp/__init__.py")
-        # Without files that are written while results are made: DVC's lock, and checksums of first downloads.
-        but = [f":(exclude){name}" for name in ("dvc.lock", "params/sources.lock.yaml")]
-        changed = git("status", "--porcelain", "--untracked-files=all", "--", *_DECIDING, *but)
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
-    except (OSError, subprocess.SubprocessError):
-        return {"commit": os.environ.get("VSEPP_GIT_COMMIT", "unknown"), "dirty": None}
-
-
-def _versions() -> dict[str, str]:
-    """Versions of the packages that numbers may depend on."""
-    # Not at start-up: it imports sockets and mail.
-    from importlib.metadata import PackageNotFoundError, version
-
-    versions = {}
-    for name in _VERSIONS_OF:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions
-
-
-def processor() -> str:
-    """Name of this machine's processor."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from vsepp.base.progress import bytes_text
+from vsepp.base.words import bytes_text
 
 log = logging.getLogger("vsepp")
 
@@ -27,8 +27,9 @@ class Placing:
 
     device: torch.device
     data_on: str = "auto"
-    """`device`, `mapped` (in their files, which the kernel caches in memory as far as there is room) or `auto`: on a GPU, if
-    they fit into half of its free memory divided by the jobs that share it, otherwise in their files."""
+    """`device`, `mapped` (in their files, which the kernel caches in memory as far as there is room) or
+    `auto`: on a GPU, if they fit into half of its free memory divided by the jobs that share it,
+    otherwise in their files."""
     share: int = 1
     """How many jobs share the device, this one included."""
 

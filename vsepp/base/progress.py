@@ -1,21 +1,19 @@
-"""Long work: shared among processes, with a bar in a terminal and log lines elsewhere; and the memory that it took."""
+"""Long work: shared among processes, with a bar in a terminal and log lines elsewhere."""
 
 from __future__ import annotations
 
 import logging
 import os
-import re
-import resource
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from vsepp.base.errors import VseppError, printable
+from vsepp.base.words import bytes_text, duration_text
 
 log = logging.getLogger("vsepp")
 T = TypeVar("T")
@@ -36,7 +34,7 @@ def configure_logging() -> None:
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # a hundred lines for each PDF otherwise
 
 
-def track(items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1) -> Iterator[T]:
+def track(items: Iterable[T], total: int, what: str, unit: str, *, per_item: int = 1) -> Iterator[T]:
     """Yield `items` while showing how far along they are.
 
     Parameters
@@ -49,14 +47,14 @@ def track(items: Iterable[T], total: int, what: str, unit: str, *, each: int = 1
         A few words naming the work, shown in front.
     unit
         What is counted ("image", "step").
-    each
+    per_item
         Units of an item, such as the images of a chunk; the last item may have fewer.
     """
     done = 0
     with track_amount(total, what, unit) as advance:
         for item in items:
             yield item
-            count = min(each, total - done)
+            count = min(per_item, total - done)
             done += count
             advance(count)
 
@@ -118,53 +116,6 @@ def _amount(count: float, unit: str) -> str:
     return str(count) if isinstance(count, int) else f"{count:,.0f}" if count >= 1000 else f"{count:.3g}"
 
 
-def duration_text(seconds: float) -> str:
-    """A time as one says it: `40 s`, `12 min`, `3 h 20 min`, `2 d 5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 90:
-        return f"{minutes} min"
-    if minutes < 48 * 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
-
-
-def peak_memory() -> int:
-    """The most memory that this process has taken since it was started, in bytes."""
-    # On Linux, `getrusage` also counts memory from before this program was executed: of the process that started it.
-    with suppress(OSError):
-        status = Path("/proc/self/status").read_text(encoding="utf-8")
-        if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
-            return int(found[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def cpu_seconds() -> float:
-    """Seconds of processors that this process took since it was started, with its children that have ended."""
-    return sum(os.times()[:4])
-
-
-def bytes_text(count: float) -> str:
-    """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
-    unit, size = next(
-        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
-    )
-    return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
-
-
-def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
-    """Lines of a table; `align` has `l` or `r` for each column."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = zip(row, align, widths, strict=True)
-        lines.append(
-            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
-        )
-    return [f"{indent}{line}".rstrip() for line in lines]
-
-
 def in_processes(
     call: Callable[..., Any], items: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[int, Any]]:
@@ -212,11 +163,12 @@ def in_processes(
                 yield numbers.pop(future), future.result()
         except BrokenProcessPool as error:
             raise VseppError(
-                "one of the processes that share this work was killed, perhaps for lack of memory. What is done is kept: "
-                "run the step again, with fewer processes if memory is short"
+                "one of the processes that share this work was killed, perhaps for lack of memory. What is "
+                "done is kept: run the step again, with fewer processes if memory is short"
             ) from error
         finally:
-            # Waits for what runs: else the pool's thread may close its pipe while Python ends and writes to it.
+            # Waits for what runs: else the pool's thread may close its pipe while Python
+            # ends and writes to it.
             pool.shutdown(cancel_futures=True)
 
 

@@ -1,4 +1,5 @@
-"""Where results lie: work in a state folder under a lock, outputs of a step published at once, and what lies beside a run."""
+"""Where results lie: work in a state folder under a lock, outputs of a step published at once, and
+what lies beside a run."""
 
 from __future__ import annotations
 
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from vsepp.base.components import checked
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import partial_path, read_json, reading, remove, value_digest
+from vsepp.base.files import partial_path, read_json, reading, remove
 from vsepp.base.locks import file_lock
 from vsepp.base.manifest import MANIFEST, artefact_digest, differing, manifest_if_intact
-from vsepp.base.spec import COMPONENTS, RunSpec, from_dict
+from vsepp.base.run_spec import COMPONENTS, RunSpec
+from vsepp.base.spec import from_dict
 
 log = logging.getLogger("vsepp")
 CONFIG = "config.json"
@@ -27,17 +30,18 @@ MODEL_FILES = (MODEL_FILE, CONFIG, VOCABULARY)
 EMBEDDINGS = "embeddings.npz"
 """File of a run, or of an ensemble's evaluation, with the embeddings of the test split."""
 RULE_SHELL = "VSEPP_RULE_SHELL"
-"""Environment variable with the process id of the shell in which Snakemake runs a rule; see `workflow/rules/common.smk`."""
+"""Environment variable with the process id of the shell in which Snakemake runs a rule; see
+`workflow/rules/common.smk`."""
 
 
 @contextmanager
 def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     """Yield a working folder that survives a kill, and remove it once the body has succeeded.
 
-    Snakemake deletes the declared outputs of a job that failed or is about to start. So what is needed to resume lies beside
-    them, in `.state/<digest of identity>`, for one process at a time. Unfinished work on the same output with other
-    parameters, code or inputs is not used. It stays, since it can be used again if these are changed back, and the log says
-    what differs.
+    Snakemake deletes the declared outputs of a job that failed or is about to start. So what is needed to
+    resume lies beside them, in `.state/<digest of identity>`, for one process at a time. Unfinished work on
+    the same output with other parameters, code or inputs is not used. It stays, since it can be used again if
+    these are changed back, and the log says what differs.
 
     Parameters
     ----------
@@ -46,17 +50,17 @@ def state_folder(output: Path, **identity: Any) -> Iterator[Path]:
     identity
         Everything that decides what the step computes, by name; other values give another folder.
     """
-    whole = json.loads(json.dumps({"output": output.name, **identity}, default=str))
-    folder = output.parent / ".state" / value_digest(whole)[:16]
+    named = json.loads(json.dumps({"output": output.name, **identity}, default=str))
+    folder = output.parent / ".state" / value_digest(named)[:16]
     folder.parent.mkdir(parents=True, exist_ok=True)
-    name = folder.with_suffix(".json")
+    description = folder.with_suffix(".json")
     with _locked(folder.with_suffix(".lock"), output):
-        _tell_unfinished(output, whole, name)
+        _tell_unfinished(output, named, description)
         folder.mkdir(exist_ok=True)
-        name.write_text(json.dumps(whole), encoding="utf-8")
+        description.write_text(json.dumps(named), encoding="utf-8")
         yield folder
         shutil.rmtree(folder)
-        name.unlink()
+        description.unlink()
 
 
 def _locked(path: Path, output: Path) -> AbstractContextManager[Any]:
@@ -71,22 +75,23 @@ def _locked(path: Path, output: Path) -> AbstractContextManager[Any]:
         return lock.acquire()
 
 
-def _tell_unfinished(output: Path, identity: Mapping[str, Any], present: Path) -> None:
+def _tell_unfinished(output: Path, identity: Mapping[str, Any], description: Path) -> None:
     """Warn of state folders of the same output with another identity, and say what differs."""
-    for name in sorted(present.parent.glob("*.json")):
-        if name == present or not name.with_suffix("").is_dir():
+    for path in sorted(description.parent.glob("*.json")):
+        if path == description or not path.with_suffix("").is_dir():
             continue
         try:
-            theirs = read_json(name, "what a step computes")
+            unfinished = read_json(path, "what a step computes")
         except VseppError:
             continue  # killed while it was written, or finished meanwhile by another process
-        if theirs["output"] == output.name:
+        if unfinished["output"] == output.name:
             differences = [
-                f"{key}: {'nothing' if before is None else before} there, {'nothing' if now is None else now} now"
-                for key, before, now in differing(theirs, identity)
+                f"{key}: {'nothing' if before is None else before} there, "
+                f"{'nothing' if now is None else now} now"
+                for key, before, now in differing(unfinished, identity)
             ]
             message = "%s: unfinished work in %s is not used: %s. Delete it unless you change that back"
-            log.warning(message, output, name.with_suffix(""), "; ".join(differences))
+            log.warning(message, output, path.with_suffix(""), "; ".join(differences))
 
 
 def publish(files: dict[Path, Path]) -> None:
@@ -98,15 +103,16 @@ def publish(files: dict[Path, Path]) -> None:
 
 @contextmanager
 def published(output: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `output`; what the body wrote there is moved into `output`, the manifest last.
+    """Yield an empty folder beside `output`; what the body wrote there is moved into
+    `output`, the manifest last.
 
     Files in `output` under other names stay.
 
     Raises
     ------
     VseppError
-        If Snakemake gave this job up meanwhile: it has deleted, or deletes, the files in `output`, so a manifest must not
-        vouch for them.
+        If Snakemake gave this job up meanwhile: it has deleted, or deletes, the files in `output`, so a
+        manifest must not vouch for them.
     """
     # A link may lead to another disk, and a disk may be mounted there.
     output = output.resolve()
@@ -126,7 +132,8 @@ def published(output: Path) -> Iterator[Path]:
 
 
 def _require_rule(output: Path) -> None:
-    """Refuse to go on where the shell of the rule that started this process has ended; by hand there is none."""
+    """Refuse to go on where the shell of the rule that started this process has ended; by
+    hand there is none."""
     shell = os.environ.get(RULE_SHELL)
     if shell is None:
         return
@@ -135,7 +142,8 @@ def _require_rule(output: Path) -> None:
     here = Process()
     if int(shell) not in (here.pid, *(parent.pid for parent in here.parents())):
         raise VseppError(
-            f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same command again"
+            f"{output}: nothing was written: the job of Snakemake that asked for it has ended. Run the same "
+            "command again"
         )
 
 
@@ -159,13 +167,15 @@ def spec_of(folder: Path) -> RunSpec:
 
 
 def beside(folder: Path, pattern: str) -> list[Path]:
-    """Paths that match a pattern in `results/<preset>`, for a run in `results/<preset>/<variant>/runs/<run>/<seed>`."""
+    """Paths that match a pattern in `results/<preset>`, for a run in
+    `results/<preset>/<variant>/runs/<run>/<seed>`."""
     above = folder.absolute().parents
     return sorted(above[3].glob(pattern)) if len(above) > 3 else []
 
 
 def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
-    """The first artefact that matches a pattern, as `beside`, and has a digest; `None` where there is none."""
+    """The first artefact that matches a pattern, as `beside`, and has a digest; `None`
+    where there is none."""
     return next((artefact for artefact in beside(folder, pattern) if _has_digest(artefact, digest)), None)
 
 
@@ -175,10 +185,11 @@ def _has_digest(artefact: Path, digest: str | None) -> bool:
 
 
 def evaluation_of(folder: Path) -> Path | None:
-    """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or only another model was."""
+    """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or
+    only another model was."""
     folder = folder.absolute()
     if len(folder.parents) < 3:
         return None
     evaluation = folder.parents[2] / "evaluations" / folder.parent.name / folder.name
-    made = manifest_if_intact(evaluation)
-    return evaluation if made and _has_digest(folder, made["inputs"].get("run")) else None
+    manifest = manifest_if_intact(evaluation)
+    return evaluation if manifest and _has_digest(folder, manifest["inputs"].get("run")) else None

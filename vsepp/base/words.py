@@ -1,13 +1,17 @@
-"""Numbers, counts and p values in words, the same on a terminal and on pages."""
+"""Numbers, counts, sizes, times and p values in words, the same on a terminal and on pages;
+and a table of words."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 DIGITS = 1
 """Decimals of recalls and median ranks, as the paper prints them."""
 
 
 def rounded(value: float, digits: int = DIGITS, sign: str = "-") -> str:
-    """A number with a minus that is as wide as a plus; what rounds to zero has no sign. `sign` is `+` for differences.
+    """A number with a minus that is as wide as a plus; what rounds to zero has no sign. `sign`
+    is `+` for differences.
 
     >>> rounded(64.62), rounded(-0.04), rounded(-1.5, 2), rounded(3.14, sign="+")
     ('64.6', '0.0', '−1.50', '+3.1')
@@ -42,3 +46,35 @@ def p_text(p: float) -> str:
     """
     digits = 4 if 0.0495 <= p < 0.0505 else 3
     return "< .001" if p < 0.001 else f"{p:.{digits}f}".removeprefix("0")
+
+
+def duration_text(seconds: float) -> str:
+    """A time as one says it: `40 s`, `12 min`, `3 h 20 min`, `2 d 5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+
+
+def bytes_text(count: float) -> str:
+    """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
+    unit, size = next(
+        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
+    )
+    return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
+
+
+def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+    """Lines of a table; `align` has `l` or `r` for each column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = zip(row, align, widths, strict=True)
+        lines.append(
+            "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
+        )
+    return [f"{indent}{line}".rstrip() for line in lines]

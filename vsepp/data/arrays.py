@@ -17,7 +17,7 @@ from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import check_space, reading, require_file, shortly
 from vsepp.base.progress import track_amount
 from vsepp.base.signatures import HEAD, NPY
-from vsepp.data.raw import Container
+from vsepp.data.container import Container
 
 
 def open_rows(
@@ -72,7 +72,8 @@ def read_npz(path: Path, names: Collection[str] | None, expected: str) -> dict[s
     Raises
     ------
     VseppError
-        If the file is not a whole archive of plain arrays of these names, each once, or one is larger than this machine's memory.
+        If the file is not a whole archive of plain arrays of these names, each once, or one is larger than
+        this machine's memory.
     """
     require_file(path, expected)
     container = Container(path, expected)
@@ -99,7 +100,8 @@ def read_npz(path: Path, names: Collection[str] | None, expected: str) -> dict[s
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape of a `.npy` array, whether it is stored column by column, and its type; the stream then stands at its numbers."""
+    """Shape of a `.npy` array, whether it is stored column by column, and its type; the stream then
+    stands at its numbers."""
     with warnings.catch_warnings(action="ignore"):  # headers of Python 2 are read, and numpy would say so
         first = np.lib.format.read_magic(stream) == (1, 0)
         read = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
@@ -116,10 +118,11 @@ def write_rows(
     what: str,
     unit: str,
 ) -> None:
-    """Write a `.npy` file chunk by chunk. A killed step calls this again and goes on after the last whole chunk.
+    """Write a `.npy` file chunk by chunk. A killed step calls this again and goes on
+    after the last whole chunk.
 
-    The header declares the final shape, and the file's length says how many rows are done. A file with another header is
-    begun anew.
+    The header declares the final shape, and the file's length says how many rows are done. A file with
+    another header is begun anew.
 
     Parameters
     ----------
@@ -171,8 +174,8 @@ def write_rows(
 class NpyRows:
     """A float32 `.npy` file of a vector a row, `(n, dim)`, or of a set of vectors a row, `(n, vectors, dim)`.
 
-    Streamed, not memory-mapped, so that an archive need not be unpacked. Nothing is unpickled: the file must hold plain
-    numbers.
+    Streamed, not memory-mapped, so that an archive need not be unpacked. Nothing is unpickled: the file
+    must hold plain numbers.
 
     Parameters
     ----------
@@ -211,13 +214,13 @@ class NpyRows:
             converted = len(shape) in (2, 3) and min(shape) > 0 and dtype.kind in "fiu"
             cure = "save it with numpy.save(file, numpy.ascontiguousarray(rows, 'float32'))"
             raise VseppError(
-                f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} {shape}{order}; "
-                f"{cure if converted else 'fetch it again'}"
+                f"{self.where}: expected float32 (n, dim) or (n, vectors, dim), found {dtype} "
+                f"{shape}{order}; {cure if converted else 'fetch it again'}"
             )
         if size != (needed := self._offset + math.prod(shape) * dtype.itemsize):
             raise VseppError(
-                f"{self.where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is truncated or damaged: "
-                "fetch it again"
+                f"{self.where}: expected {needed:,} bytes for {dtype} {shape}, found {size:,}; the copy is "
+                "truncated or damaged: fetch it again"
             )
         self._rows, self.row_shape = shape[0], shape[1:]
         self.vectors, self.dim = (1, *self.row_shape)[-2:]
@@ -227,7 +230,8 @@ class NpyRows:
         return self._rows
 
     def blocks(self, stop: int, size: int) -> Iterator[np.ndarray]:
-        """Rows up to `stop`, `size` at a time: float32 `(size, vectors, dim)`, the last block perhaps smaller.
+        """Rows up to `stop`, `size` at a time: float32 `(size, vectors, dim)`, the last
+        block perhaps smaller.
 
         Raises
         ------

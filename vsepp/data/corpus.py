@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,7 +18,8 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError, first_of, refuse
 from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
-from vsepp.data.raw import CaptionedImage, Container, RawCorpus
+from vsepp.data.container import Container
+from vsepp.data.raw import CaptionedImage, RawCorpus
 from vsepp.data.tables import write_tables
 
 log = logging.getLogger("vsepp")
@@ -37,7 +39,8 @@ _UNSEPARATED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uff66-\uff9f]"
 )
 _LONGEST_WORD = 3.5
-"""Letters of a piece between blanks, on average, above which the pieces are no words: words have two (Chinese) or three (Thai)."""
+"""Letters of a piece between blanks, on average, above which the pieces are no words: words have two
+(Chinese) or three (Thai)."""
 _LONGEST_ALONE = 2
 """Likewise where most captions are one piece: a short sentence, or a word."""
 
@@ -54,14 +57,15 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
     out
         Gets `images.parquet` and `captions.parquet`.
     test_images
-        Smallest number of test images that the folds of later evaluations need; fewer are refused before anything is trained.
+        Smallest number of test images that the folds of later evaluations need; fewer are refused
+        before anything is trained.
     """
     images, captions = read_corpus(spec, files)
     count = int((images["split"] == "test").sum())
     if count < test_images:
         raise VseppError(
-            f"corpus {spec.name}: has {count} test images, but the evaluation's folds need {test_images}; lower "
-            "evaluation.fold_size in the preset, or give the corpus more test images"
+            f"corpus {spec.name}: has {count} test images, but the evaluation's folds need {test_images}; "
+            "lower evaluation.fold_size in the preset, or give the corpus more test images"
         )
     write_tables(out, images, captions)
     log.info("%s: %s", spec.name, images.attrs["facts"])
@@ -81,8 +85,8 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     Returns
     -------
     images
-        One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the folder
-        or archive in `files`), `member` (path inside it), `split`. If there are features but no
+        One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the
+        folder or archive in `files`), `member` (path inside it), `split`. If there are features but no
         photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
         was kept and what was left out.
     captions
@@ -143,27 +147,28 @@ def usable_images(
     members
         Path of each inside its container.
     left_out
-        Number of captions that cannot be used, and of those that their images had besides.
+        Number of captions that cannot be used, and of the other captions of images that are left out.
 
     Raises
     ------
     VseppError
-        If more than `MOST_LEFT_OUT` would be left out, on images that are listed twice or share a file, that have too few or too
-        many captions, or that their container lacks, and where words are not separated.
+        If more than `MOST_LEFT_OUT` would be left out, on images that are listed twice or share a file, that
+        have too few or too many captions, or that their container lacks, and where words are not separated.
     """
     if absent := sorted(set(spec.leave_out) - {image.image_id for image in raw.images}):
         raise VseppError(
             f"corpus {spec.name}: leave_out names {absent[0]}, which it does not have; give ids of images"
         )
-    problems = list(raw.left_out)
     listed = [image for image in raw.images if image.image_id not in spec.leave_out]
-    images = [image for image in (_usable(spec, image, problems) for image in listed) if image is not None]
+    results = [_usable(spec, image) for image in listed]
+    images = [image for image, _ in results if image is not None]
+    problems = [*raw.left_out, *chain.from_iterable(faults for _, faults in results)]
     count, kept = (sum(max(len(image.captions), 1) for image in some) for some in (listed, images))
     count += len(raw.left_out)
     if count - kept > MOST_LEFT_OUT * count:
         raise VseppError(
-            f"corpus {spec.name}: {count - kept} of {count} captions cannot be used, more than {MOST_LEFT_OUT:.0%}: "
-            f"{first_of(problems)}. Correct them, or delete their rows"
+            f"corpus {spec.name}: {count - kept} of {count} captions cannot be used, more than "
+            f"{MOST_LEFT_OUT:.0%}: {first_of(problems)}. Correct them, or delete their rows"
         )
     for problem in problems[:20]:
         log.warning("left out: %s", problem)
@@ -174,8 +179,8 @@ def usable_images(
     return images, _members(files, images), count - kept
 
 
-def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> CaptionedImage | None:
-    """An image with its captions that can be used; `None`, and why, where there are none or fewer than there must be."""
+def _usable(spec: CorpusSpec, image: CaptionedImage) -> tuple[CaptionedImage | None, list[str]]:
+    """An image with its captions that can be used, if enough are left; and why the others cannot."""
     where = f"{image.listed_in}: {shortly(image.path)}"
     reason = "" if image.captions else "has no caption"
     if _NO_TEXT.search(image.path):
@@ -183,11 +188,11 @@ def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> Cap
     if _NO_NAME.search(image.path):
         reason = "holds control characters"
     if _LEADS_OUT.match(image.path):
-        reason = "is absolute or leads out; expected a path relative to the folder or archive of the pictures, below it"
+        expected = "a path relative to the folder or archive of the pictures, below it"
+        reason = f"is absolute or leads out; expected {expected}"
     if reason:
-        problems.append(f"{where} {reason}")
-        return None
-    captions = []
+        return None, [f"{where} {reason}"]
+    captions, problems = [], []
     for caption in image.captions:
         text = caption.text
         if isinstance(text, str) and text.strip() and not _NO_TEXT.search(text):
@@ -199,26 +204,27 @@ def _usable(spec: CorpusSpec, image: CaptionedImage, problems: list[str]) -> Cap
             problems.append(f"{place} ({shortly(image.path)}): {what}")
     if 0 < len(captions) < min(len(image.captions), spec.captions_per_image or 1):
         problems.append(f"{where} has {len(captions)} captions left, expected {spec.captions_per_image}")
-        return None
-    return replace(image, captions=tuple(captions)) if captions else None
+        return None, problems
+    return replace(image, captions=tuple(captions)) if captions else None, problems
 
 
 def _check_words(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
     """Refuse captions whose words no blanks part: a vocabulary of them would hold sentences."""
     texts = [caption.text for image in images for caption in image.captions]
     # A caption of another language may hold a name.
-    whole = [text.split() for text in texts if len(_UNSEPARATED.findall(text)) > len(text) / 4]
-    if len(whole) <= MOST_UNSEPARATED * len(texts):
+    unspaced = [text.split() for text in texts if len(_UNSEPARATED.findall(text)) > len(text) / 4]
+    if len(unspaced) <= MOST_UNSEPARATED * len(texts):
         return
     # With the digits and Latin letters of a piece: a program that parts words parts them from these.
     letters = [
-        sum(map(str.isalnum, piece)) for pieces in whole for piece in pieces if _UNSEPARATED.search(piece)
+        sum(map(str.isalnum, piece)) for pieces in unspaced for piece in pieces if _UNSEPARATED.search(piece)
     ]
-    alone = sum(len(pieces) == 1 for pieces in whole) > len(whole) / 2
-    if sum(letters) > (_LONGEST_ALONE if alone else _LONGEST_WORD) * len(letters):
+    mostly_one_piece = sum(len(pieces) == 1 for pieces in unspaced) > len(unspaced) / 2
+    if sum(letters) > (_LONGEST_ALONE if mostly_one_piece else _LONGEST_WORD) * len(letters):
         raise VseppError(
-            f"corpus {spec.name}: the words of {len(whole)} of {len(texts)} captions are not separated, the first is "
-            f"{shortly(' '.join(whole[0]))}; put blanks between words first, by a program that finds them in this language"
+            f"corpus {spec.name}: the words of {len(unspaced)} of {len(texts)} captions are not separated, "
+            f"the first is {shortly(' '.join(unspaced[0]))}; put blanks between words first, by a program "
+            "that finds them in this language"
         )
 
 
@@ -230,15 +236,16 @@ def _check_images(spec: CorpusSpec, images: Sequence[CaptionedImage]) -> None:
         first = listed.setdefault(image.image_id, image)
         if first is not image:
             raise VseppError(
-                f"{image.listed_in}: image {shortly(image.image_id)}, of {image.split}, is listed before, in {first.listed_in} for "
-                f"{first.split}; splits must be disjoint: list each image once"
+                f"{image.listed_in}: image {shortly(image.image_id)}, of {image.split}, is listed before, in "
+                f"{first.listed_in} for {first.split}; splits must be disjoint: list each image once"
             )
         _check_count(spec, image)
         for caption_id, *_ in image.captions:
             if caption_id in owners:
                 raise VseppError(
-                    f"{image.captions_in} {caption_id} ({shortly(image.path)}): {image.listed_in} has a caption of the same id as "
-                    f"{owners[caption_id].listed_in} ({shortly(owners[caption_id].path)}); each caption must have an id of its own"
+                    f"{image.captions_in} {caption_id} ({shortly(image.path)}): {image.listed_in} has a "
+                    f"caption of the same id as {owners[caption_id].listed_in} "
+                    f"({shortly(owners[caption_id].path)}); each caption must have an id of its own"
                 )
             owners[caption_id] = image
 
@@ -249,7 +256,8 @@ def _check_count(spec: CorpusSpec, image: CaptionedImage) -> None:
         return
     cure = "captions_per_image" if count < expected else "set surplus_captions to drop to keep the first ones"
     raise VseppError(
-        f"{image.listed_in}: {shortly(image.path)} has {count} captions, expected {expected}; fix the files, or {cure}"
+        f"{image.listed_in}: {shortly(image.path)} has {count} captions, expected {expected}; fix the files, "
+        f"or {cure}"
     )
 
 
@@ -267,15 +275,16 @@ def _members(files: Mapping[str, Path], images: Sequence[CaptionedImage]) -> lis
                 first = owners.setdefault(member, image)
                 if first is not image:
                     raise VseppError(
-                        f"{image.listed_in}: {shortly(image.path)} is the same file as {shortly(first.path)} of {first.listed_in}: "
-                        f"{container.where(member)}; give both the same name"
+                        f"{image.listed_in}: {shortly(image.path)} is the same file as {shortly(first.path)} "
+                        f"of {first.listed_in}: {container.where(member)}; give both the same name"
                     )
             else:
                 missing.append(f"{image.path} ({image.split}, {image.listed_in})")
         refuse(
             missing,
             f"{container.path}: lacks pictures that are listed, {len(missing)} of {len(listed)}",
-            f"It holds {len(container.names)} files, those of links to folders not counted; correct the names (folder, case, ending), or add the pictures.",
+            f"It holds {len(container.names)} files, those of links to folders not counted; correct the "
+            "names (folder, case, ending), or add the pictures.",
         )
     return list(members.values())
 
@@ -286,9 +295,9 @@ def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
     for split, expected in spec.expected_images.items():
         listed = [image for image in raw.images if image.split == split]
         if len(listed) != expected:
-            beyond = [f"{image.image_id} ({image.path}, {image.listed_in})" for image in listed[expected:]]
-            named = f"; beyond it are {first_of(beyond)}" if beyond else ""
-            problems.append(f"{split} has {len(listed)} images, expected {expected}{named}")
+            surplus = [f"{image.image_id} ({image.path}, {image.listed_in})" for image in listed[expected:]]
+            examples = f"; beyond it are {first_of(surplus)}" if surplus else ""
+            problems.append(f"{split} has {len(listed)} images, expected {expected}{examples}")
     if problems:
         unlisted = f" Captioned images that no split lists: {first_of(raw.unlisted)}." if raw.unlisted else ""
         raise VseppError(
@@ -300,15 +309,18 @@ def _check_expected(spec: CorpusSpec, raw: RawCorpus) -> None:
 def _first_images(
     spec: CorpusSpec, images: Sequence[CaptionedImage]
 ) -> tuple[list[int], dict[str, dict[str, int]]]:
-    """Rows that are kept, in file order; and for each split in `spec.first_images`, how many images it keeps of how many."""
+    """Rows that are kept, in file order; and for each split in `spec.first_images`, how many images
+    it keeps of how many."""
     seen: Counter[str] = Counter()
     kept = []
     for row, image in enumerate(images):
         seen[image.split] += 1
         if seen[image.split] <= spec.first_images.get(image.split, len(images)):
             kept.append(row)
-    cut = {split: {"kept": min(n, seen[split]), "of": seen[split]} for split, n in spec.first_images.items()}
-    return kept, cut
+    sizes = {
+        split: {"kept": min(n, seen[split]), "of": seen[split]} for split, n in spec.first_images.items()
+    }
+    return kept, sizes
 
 
 def _tables(

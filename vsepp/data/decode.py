@@ -1,6 +1,6 @@
 """Photographs → the image store, in several processes; a killed build goes on.
 
-Apart from the store itself: who reads it computes with no line of this.
+Apart from `store`: whoever reads a store computes with no line of this module.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from vsepp.base.progress import in_processes, track
 from vsepp.base.publish import publish
 from vsepp.base.spec import CorpusSpec, StoreSpec, from_dict
 from vsepp.data.arrays import open_rows
+from vsepp.data.container import Container
 from vsepp.data.pictures import picture_size, read_picture, resized, stored_size
-from vsepp.data.raw import Container
 from vsepp.data.store import FILE, SIZES, offsets_of
 from vsepp.data.tables import Table, read_tables
 
@@ -61,11 +61,12 @@ def build_store(
     *,
     chunk_images: int = CHUNK_IMAGES,
 ) -> dict[str, Any]:
-    """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`, int32 `(n_images, 2)`.
+    """Decode all images of a corpus into `out/images.npy`, RGB, with their sizes in `out/sizes.npy`,
+    int32 `(n_images, 2)`.
 
-    Squashed images are uint8 `(n_images, side, side, 3)`; images that keep their aspect ratio lie one after the other in uint8
-    `(bytes,)`. Works in `state`. If it fails or is killed, finished chunks stay there and the same call continues with the
-    missing ones. The result is moved to `out` only when complete.
+    Squashed images are uint8 `(n_images, side, side, 3)`; images that keep their aspect ratio lie one after
+    the other in uint8 `(bytes,)`. Works in `state`. If it fails or is killed, finished chunks stay there and
+    the same call continues with the missing ones. The result is moved to `out` only when complete.
 
     Parameters
     ----------
@@ -89,17 +90,18 @@ def build_store(
     Returns
     -------
     dict
-        `images`, `upscaled` (images with a side shorter than the store's, which were enlarged), `converted` (greyscale, CMYK
-        or palette images turned into RGB), `exif_turned` (images that EXIF data ask to turn, which was done or ignored as
-        `store.orientation` says), `photographs_sha256`, the digest of the SHA-256 of all files in the order of the table, and
-        `equal_files`, where there are some: images whose file has the same bytes as another's. They stay in the splits that
-        their corpus gives; the log says how many of them lie in several splits.
+        `images`, `upscaled` (images with a side shorter than the store's, which were enlarged), `converted`
+        (greyscale, CMYK or palette images turned into RGB), `exif_turned` (images that EXIF data ask to turn,
+        which was done or ignored as `store.orientation` says), `photographs_sha256`, the digest of the
+        SHA-256 of all files in the order of the table, and `equal_files`, where there are some: images whose
+        file has the same bytes as another's. They stay in the splits that their corpus gives; the log says
+        how many of them lie in several splits.
 
     Raises
     ------
     VseppError
-        On photographs that are missing or cannot be decoded, all of them at once (where the aspect ratio is kept, all without a
-        header first), and if the disk has too little space.
+        On photographs that are missing or cannot be decoded, all of them at once (where the aspect ratio is
+        kept, all without a header first), and if the disk has too little space.
     OSError
         If the disk fills up meanwhile.
     """
@@ -142,10 +144,11 @@ def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
             count,
             store.orientation,
         )
-    whole = not spec.first_images and not spec.leave_out
-    if whole and spec.photographs_sha256 and digest not in spec.photographs_sha256:
+    complete = not spec.first_images and not spec.leave_out
+    if complete and spec.photographs_sha256 and digest not in spec.photographs_sha256:
         log.warning(
-            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their files differ",
+            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their "
+            "files differ",
             spec.name,
             digest,
             " or ".join(spec.photographs_sha256),
@@ -171,8 +174,8 @@ def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> 
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
     if (np.asarray(images["container"]) == "").any():
         raise VseppError(
-            f"corpus {spec.name}: has features but no photographs (reader {spec.reader.name}), so there is nothing to "
-            "decode; give its runs image_features: precomputed"
+            f"corpus {spec.name}: has features but no photographs (reader {spec.reader.name}), so there is "
+            "nothing to decode; give its runs image_features: precomputed"
         )
     roles, members = images["container"], images["member"]
     return [(str(files[role]), member) for role, member in zip(roles, members, strict=True)]
@@ -188,7 +191,7 @@ def _sizes(parts: Sequence[Photographs], store: StoreSpec, state: Path, workers:
         sizes = np.full((count, 2), store.side, np.int32)
     else:
         results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
-        by_part = dict(track(results, count, "reading sizes", "image", each=len(parts[0])))
+        by_part = dict(track(results, count, "reading sizes", "image", per_item=len(parts[0])))
         measured = [size for number in range(len(parts)) for size in by_part[number]]
         _refuse([size for size in measured if isinstance(size, str)], state, kept=False)
         sizes = np.array(measured, np.int32)
@@ -221,7 +224,8 @@ def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int] 
 
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
-    """Make the file that chunks are written into, or continue with an existing one; return the offset of its data."""
+    """Make the file that chunks are written into, or continue with an existing one; return the
+    offset of its data."""
     file = state / FILE
     if not file.is_file():
         (state / DONE).unlink(missing_ok=True)
@@ -307,7 +311,8 @@ def _container(path: str) -> Container:
 
 @cache
 def _opened(path: str, modified: int) -> Container:
-    # Kept open between chunks, since reading the member list of a large archive takes a while; reopened if the file changed.
+    # Kept open between chunks, since reading the member list of a large archive takes a while; reopened
+    # if the file changed.
     return Container(path)
 
 
@@ -319,10 +324,10 @@ def _decode_missing(chunks: Sequence[Chunk], state: Path, workers: int) -> list[
     if done:
         log.info("%s: continuing after %d finished chunks, %d to do", state, len(done), len(missing))
     problems: list[str] = []
-    count, each = sum(len(chunk.photographs) for chunk in missing), len(chunks[0].photographs)
+    count, per_chunk = sum(len(chunk.photographs) for chunk in missing), len(chunks[0].photographs)
     with path.open("a", encoding="utf-8") as record:
         results = in_processes(decode_chunk, [(chunk,) for chunk in missing], min(workers, len(missing)))
-        for _, result in track(results, count, "decoding", "image", each=each):
+        for _, result in track(results, count, "decoding", "image", per_item=per_chunk):
             problems += result.problems
             if not result.problems:
                 done[result.number] = result

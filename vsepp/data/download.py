@@ -19,13 +19,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT, Sha256, mistakes_of
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, text_of, write_text, yaml_of
+from vsepp.base.files import text_of, write_text, yaml_of
 from vsepp.base.locks import file_lock
 from vsepp.base.manifest import read_sidecar, sidecar_path
 from vsepp.base.publish import state_folder
 from vsepp.base.spec import SourceSpec
-from vsepp.data.transfer import Partial, Refused
+from vsepp.data.transfer import Partial
 
 log = logging.getLogger("vsepp")
 
@@ -61,9 +62,9 @@ class ExpectedSum:
 def fetch(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
     """Download and verify a file, or verify the file that is already there.
 
-    After a failure or a kill, what was received stays in a state folder beside the target, and the next call resumes from it.
-    If several processes want the same file, one fetches it and the others wait. The facts are also written to
-    `<target>.manifest.json`.
+    After a failure or a kill, what was received stays in a state folder beside the target, and the next call
+    resumes from it. If several processes want the same file, one fetches it and the others wait. The facts
+    are also written to `<target>.manifest.json`.
 
     Parameters
     ----------
@@ -83,8 +84,8 @@ def fetch(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
     Raises
     ------
     VseppError
-        If no mirror gives the file, naming what each did; if it must be requested by hand; if the disk has no room for
-        it; if the file that is there has another checksum.
+        If no mirror gives the file, naming what each did; if it must be requested by hand; if the disk has no
+        room for it; if the file that is there has another checksum.
     """
     if target.exists():
         return _check_present(source, target, lock)
@@ -97,15 +98,16 @@ def fetch(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
 
 
 def _check_present(source: SourceSpec, target: Path, lock: Path) -> dict[str, Any]:
-    """Verify a file that is already there; it is read only if its manifest does not vouch for it, and left as it is."""
+    """Verify a file that is already there; it is read only if its manifest does not vouch for
+    it, and left as it is."""
     if not target.is_file():
         raise VseppError(f"{target}: expected a file, found something else; move it away")
     expected = _expected_sum(source, lock)
     facts = read_sidecar(target) or _describe(source, target, None, expected)
     if fault := _fault_of(source, target, facts, expected):
         raise VseppError(
-            f"{target}: {fault}; it is damaged or a different file: move it away and run the step again, or correct what is "
-            "expected if you trust this file"
+            f"{target}: {fault}; it is damaged or a different file: move it away and run the step again, or "
+            "correct what is expected if you trust this file"
         )
     _write_facts(source, target, facts, expected, lock)
     return facts
@@ -118,9 +120,7 @@ def _download(source: SourceSpec, target: Path, lock: Path, partial: Partial) ->
     while mirrors:
         url = mirrors.pop(0)
         resumed = partial.length > 0
-        try:
-            partial.receive(url, sum_known=expected.sha256 is not None)
-        except Refused as refusal:
+        if refusal := partial.receive(url, sum_known=expected.sha256 is not None):
             failures.append(f"{url}: {refusal}")
         else:
             facts = _describe(source, partial.file, url, expected)
@@ -142,9 +142,10 @@ def _by_hand(source: SourceSpec, target: Path) -> str:
     others = f" (or, unpacked or renamed, as {', '.join(source.accepts)})" if source.accepts else ""
     licence = f"\nLicence: {source.licence}." if source.licence else ""
     return (
-        f"{target}: missing, and no mirror serves it.\n{source.instructions}\n"
-        f"Put it there, or into your own folder as {source.file}{others}, and name that folder as `archives` in "
-        f"params/config.yaml.{licence}"
+        f"{target}: missing, and no mirror serves it.\n"
+        f"{source.instructions}\n"
+        f"Put it there, or into your own folder as {source.file}{others}, and name that folder as `archives` "
+        f"in params/config.yaml.{licence}"
     )
 
 
@@ -153,14 +154,15 @@ def _no_mirror(target: Path, failures: Sequence[str], expected: ExpectedSum) -> 
     if expected.sha256:
         wanted = f" with sha256 {expected.sha256} ({expected.basis})"
         replaced = (
-            "\nIf all of them send the same other file, it was replaced: make sure that this was intended, and change the "
-            "expected sum."
+            "\n"
+            "If all of them send the same other file, it was replaced: make sure that this was intended, and "
+            "change the expected sum."
         )
     listed = "".join(f"\n  {failure}" for failure in failures)
     return (
         f"{target}: none of its mirrors gave the file{wanted}:{listed}\n"
-        "Run the step again later; it resumes from what was received. Or get the file elsewhere and put it there, or "
-        f"into your own folder that `archives` in params/config.yaml names.{replaced}"
+        "Run the step again later; it resumes from what was received. Or get the file elsewhere and put it "
+        f"there, or into your own folder that `archives` in params/config.yaml names.{replaced}"
     )
 
 
@@ -221,7 +223,8 @@ def _fault_of(source: SourceSpec, file: Path, facts: dict[str, Any], expected: E
 def _write_facts(
     source: SourceSpec, target: Path, facts: dict[str, Any], expected: ExpectedSum, lock: Path
 ) -> None:
-    """Write the manifest of a verified file beside it, for a new file before the file itself; record a first checksum."""
+    """Write the manifest of a verified file beside it, for a new file before the file itself;
+    record a first checksum."""
     if expected.sha256 is None:
         _record(source, facts, lock)
     write_text(sidecar_path(target), json.dumps(facts, indent=1, sort_keys=True) + "\n")
@@ -239,8 +242,8 @@ def _record(source: SourceSpec, facts: dict[str, Any], lock: Path) -> None:
         plain = {file: asdict(recorded) for file, recorded in entries.items()}
         write_text(lock, _HEADER + yaml.safe_dump(plain, sort_keys=True, allow_unicode=True))
     log.warning(
-        "%s: NOT VERIFIED: no sha256 is published for it. That of this first download, %s, is recorded in %s and "
-        "required from now on: compare it with another source if you can, and commit the file.",
+        "%s: NOT VERIFIED: no sha256 is published for it. That of this first download, %s, is recorded in %s "
+        "and required from now on: compare it with another source if you can, and commit the file.",
         source.file,
         facts["sha256"],
         lock,

@@ -1,43 +1,32 @@
-"""The boundary of Pillow: whatever holds a picture → 8-bit RGB; every failure is one sentence that names the file."""
+"""The boundary of Pillow: whatever holds a picture → 8-bit RGB; every failure is one sentence
+that names the file."""
 
 from __future__ import annotations
 
 import io
-import logging
 import os
-import struct
 import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
-from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, TypeVar
+from pathlib import Path
+from typing import IO, NamedTuple
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from vsepp.base.errors import VseppError, first_of
-from vsepp.base.files import bytes_of, reading, shown
+from vsepp.base.errors import VseppError
+from vsepp.base.files import bytes_of, reading
 from vsepp.base.signatures import BMP, GIF, HEAD, HEIC, JPEG, PNG, TIFF, WEBP, kind_of
 from vsepp.base.spec import StoreSpec
-from vsepp.data.caption_files import BESIDE, TABLES
-from vsepp.data.raw import LARGEST_MEMBER, Container
-
-log = logging.getLogger("vsepp")
-T = TypeVar("T")
+from vsepp.data.container import LARGEST_MEMBER
+from vsepp.data.metadata import ORIENTATION, PHOTOMETRIC, without_metadata
 
 FORMATS = (JPEG, PNG, WEBP, GIF, BMP, TIFF, *((HEIC,) if find_spec("pillow_heif") else ()))
-"""Formats of pictures that are read, whatever a file is called: their decoders start no other program, as PostScript's does."""
-PHOTOGRAPHS = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".heif")  # fmt: skip
-"""Name endings by which pictures are found in a folder."""
-MOST_UNREADABLE = 0.05
-"""Share of many pictures that may be left out because they cannot be read."""
+"""Formats of pictures that are read, whatever a file is called: their decoders start no other program,
+as PostScript's does."""
 LARGEST_PIXELS = Image.MAX_IMAGE_PIXELS or 0
 """Pixels of the largest photograph that is decoded, or stored: no data set of photographs has larger ones."""
 
-_ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -48,31 +37,27 @@ _TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """Orientation as EXIF counts → how the picture is turned and mirrored; 1 is upright."""
-_PIXELS_OF_WEBP = (b"VP8 ", b"VP8L", b"VP8X", b"ALPH", b"ANIM", b"ANMF")
-_DEPTH_OF_PNG, _COLOURS_OF_PNG, _PALETTE = 24, 25, 3
-"""Bytes of a PNG file that have the bits of a channel, and the kind of its colours: of a palette."""
-_BITS, _PHOTOMETRIC = 258, 262
-_PIXELS_OF_TIFF = {
-    *(*range(254, 260), _PHOTOMETRIC, 266, 273, _ORIENTATION, *range(277, 280), 284, 292, 293, 317, 320),
-    *(*range(322, 326), 332, 338, 339, 347, *range(512, 522), *range(529, 533)),
-}
-"""Tags of a TIFF file by which its pixels are decoded."""
+_DEPTH_OF_PNG = 24
+"""Byte of a PNG file that has the bits of a channel."""
+_BITS = 258
+"""Tag of TIFF that has the bits of a channel."""
 _STRIP = 1 << 20
 """Pixels that are converted at a time."""
-_THREADS = min(8, os.cpu_count() or 1)
 
 Picture = str | os.PathLike[str] | bytes | Image.Image | np.ndarray
-"""A path, the bytes of a file, a picture of Pillow's, or uint8 `(height, width)`, `(height, width, 3)` or `(height, width, 4)`."""
+"""A path, the bytes of a file, a picture of Pillow's, or uint8 `(height, width)`, `(height, width, 3)` or
+`(height, width, 4)`."""
 
 
 class Decoded(NamedTuple):
-    """A picture, and what its file said of it."""
+    """A picture, and two facts of its file."""
 
     rgb: Image.Image
     mode: str
     """Pillow's mode of the file: `RGB`, `L`, `CMYK`, ..."""
     orientation: int
-    """Its EXIF orientation, from 1, as it is, to 8; decoders of TIFF and HEIC turn them themselves, which then have 1."""
+    """Its EXIF orientation, from 1, as it is, to 8; decoders of TIFF and HEIC turn them
+    themselves, which then have 1."""
 
 
 def read_picture(
@@ -85,9 +70,9 @@ def read_picture(
 ) -> Decoded:
     """Decode a picture: RGB, 8 bits a channel.
 
-    Grey is repeated, of 16 bits scaled, and what is transparent lies on white. Broken metadata (EXIF, ICC, XMP, text) are no reason
-    to refuse a picture: then it has no orientation. A JPEG that ends early but has its end marker becomes partly grey, as in the
-    authors' code.
+    Grey is repeated, of 16 bits scaled, and what is transparent lies on white. Broken metadata (EXIF, ICC,
+    XMP, text) are no reason to refuse a picture: then it has no orientation. A JPEG that ends early but has
+    its end marker becomes partly grey, as in the authors' code.
 
     Parameters
     ----------
@@ -100,14 +85,15 @@ def read_picture(
     largest
         Pixels above which it is refused before any of them is decoded.
     shortest
-        If given, a large picture is shrunk by a whole factor before it is converted, so that its shorter side keeps at least this
-        many pixels; this bounds the memory. Its pixels are means: resized again, to a fourth of `shortest` or less, they differ
-        from those of the whole picture by a few of 255 levels.
+        If given, a large picture is shrunk by a whole factor before it is converted, so that its shorter side
+        keeps at least this many pixels; this bounds the memory. Its pixels are means: resized again, to a
+        fourth of `shortest` or less, they differ from those of the whole picture by a few of 255 levels.
 
     Raises
     ------
     VseppError
-        If it cannot be read, is none of `FORMATS`, is damaged or too large, or if the range of its pixels is unknown.
+        If it cannot be read, is none of `FORMATS`, is damaged or too large, or if the range of
+        its pixels is unknown.
     """
     data = None
     if isinstance(picture, bytes | str | os.PathLike):
@@ -149,8 +135,9 @@ def picture_size(stream: IO[bytes], name: str, *, upright: bool) -> tuple[int, i
 def resized(image: Image.Image, store: StoreSpec, name: str) -> np.ndarray:
     """An RGB picture as a store holds it: uint8 `(height, width, 3)`.
 
-    It is resized bilinearly and antialiased. `squash` loses the aspect ratio, as in the paper's text ("resized to 256×256"):
-    `store.side` × `store.side`. `short_side` keeps it, with the rounding of torchvision's `Resize`, as in the released code.
+    It is resized bilinearly and antialiased. `squash` loses the aspect ratio, as in the paper's text
+    ("resized to 256×256"): `store.side` × `store.side`. `short_side` keeps it, with the rounding of
+    torchvision's `Resize`, as in the released code.
 
     Raises
     ------
@@ -168,102 +155,10 @@ def stored_size(size: tuple[int, int], store: StoreSpec, name: str) -> tuple[int
     width, height = (side * length // min(size) for length in size)
     if width * height > LARGEST_PIXELS:
         raise VseppError(
-            f"{name}: has {size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of {side}: more than "
-            f"{LARGEST_PIXELS:,} in all"
+            f"{name}: has {size[0]} × {size[1]} pixels, which are {width} × {height} with a short side of "
+            f"{side}: more than {LARGEST_PIXELS:,} in all"
         )
     return width, height
-
-
-def small_jpeg(image: Image.Image, side: int, quality: int) -> bytes:
-    """A picture as the bytes of a JPEG, its longer side shrunk to at most `side` pixels: to be looked at, not for models."""
-    if (longest := max(image.size)) > side:
-        width, height = (max(1, round(length * side / longest)) for length in image.size)
-        image = image.resize((width, height), Image.Resampling.LANCZOS)
-    data = io.BytesIO()
-    image.save(data, "JPEG", quality=quality)
-    return data.getvalue()
-
-
-def pictures_in(container: Container) -> list[str]:
-    """Names of the pictures in a folder, sorted; a line of the log counts what else is there, but files of captions.
-
-    Raises
-    ------
-    VseppError
-        If there are none.
-    """
-    where = shown(str(container.path))
-    names = [name for name in container.names if name.lower().endswith(PHOTOGRAPHS)]
-    others = (name.lower() for name in container.names)
-    endings = Counter(
-        PurePosixPath(name).suffix or "without an ending"
-        for name in others
-        if not name.endswith((*PHOTOGRAPHS, *BESIDE, *TABLES))
-    )
-    left = [f"{count} {kind}" for kind, count in [*container.left_out.items(), *endings.most_common()]]
-    told = f"left out: {first_of(left)}" if left else ""
-    if not names:
-        raise VseppError(
-            f"{where}: expected pictures ({', '.join(PHOTOGRAPHS)}), found none; {told}".rstrip("; ")
-        )
-    if told:
-        log.info("%s: %s", where, told)
-    return names
-
-
-def readable(names: Sequence[str], each: Callable[[str], T], what: str) -> Iterator[tuple[str, T]]:
-    """Read many pictures in a few threads; one that cannot be read is left out, and named in the log.
-
-    Parameters
-    ----------
-    names
-        Of the pictures.
-    each
-        Reads the picture of a name, and may compute something of it.
-    what
-        What they are, for messages: `pictures`.
-
-    Yields
-    ------
-    tuple
-        A name and the result of `each`, in order. A few results are made ahead.
-
-    Raises
-    ------
-    VseppError
-        As soon as more than `MOST_UNREADABLE` of all cannot be read.
-    """
-    problems: list[str] = []
-    for number, (name, outcome) in enumerate(zip(names, _ahead(names, each), strict=True), start=1):
-        if not isinstance(outcome, VseppError):
-            yield name, outcome
-            continue
-        problems.append(str(outcome))
-        if len(problems) > MOST_UNREADABLE * len(names):
-            raise VseppError(
-                f"{len(problems)} of the first {number} {what} cannot be read, more than {MOST_UNREADABLE:.0%} of all "
-                f"{len(names)}: {first_of(problems)}"
-            )
-        log.warning("left out: %s", outcome)
-
-
-def _ahead(names: Sequence[str], each: Callable[[str], T]) -> Iterator[T | VseppError]:
-    """What `each` returns or raises for every name, in order."""
-
-    def attempt(name: str) -> T | VseppError:
-        try:
-            return each(name)
-        except VseppError as error:
-            return error
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[Future[T | VseppError]] = deque()
-        for name in names:
-            waiting.append(pool.submit(attempt, name))
-            if len(waiting) > 2 * _THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _guarded(name: str, largest: int, data: bytes | None = None) -> AbstractContextManager[None]:
@@ -281,7 +176,7 @@ def _decoded(data: bytes, largest: int, shortest: int | None) -> tuple[Image.Ima
         raise
     except Exception:
         try:
-            image = _loaded(_without_metadata(data), largest, shortest)
+            image = _loaded(without_metadata(data), largest, shortest)
         except (VseppError, MemoryError):
             raise
         except Exception as error:
@@ -312,8 +207,8 @@ def _loaded(data: bytes, largest: int, shortest: int | None) -> Image.Image:
     if image.format == PNG:
         _scale_key(image, data[_DEPTH_OF_PNG])
     if (factor := _factor(image.size, shortest)) > 1:
-        # Else no `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than full decoding and
-        # bilinear resizing.
+        # Else no `draft`: it decodes large JPEGs, and only these, at a reduced size, with other pixels than
+        # full decoding and bilinear resizing.
         image.draft(None, (image.width // factor, image.height // factor))
     image.load()
     return image
@@ -357,72 +252,6 @@ def _rewound(stream: IO[bytes]) -> IO[bytes]:
     return stream
 
 
-def _without_metadata(data: bytes) -> bytes:
-    """A PNG, JPEG, WebP or TIFF file without what is not needed for its pixels; another file as it is."""
-    kind = kind_of(data)
-    if kind == PNG:
-        chunks = _chunks(data, 8, ">", before_type=True)
-        kept = [(of, chunk) for of, chunk in chunks if of[:1].isupper() or of == b"tRNS"]
-        # A picture of a palette is black without it.
-        lost = data[_COLOURS_OF_PNG] == _PALETTE and b"PLTE" not in dict(kept)
-        return data if lost else data[:8] + b"".join(chunk for _, chunk in kept)
-    if kind == WEBP:
-        end = 8 + int.from_bytes(data[4:8], "little")
-        chunks = _chunks(data[:end], 12, "<", before_type=False)
-        body = b"WEBP" + b"".join(chunk for of, chunk in chunks if of in _PIXELS_OF_WEBP)
-        return data if end > len(data) else b"RIFF" + struct.pack("<I", len(body)) + body
-    if kind == TIFF:
-        return _without_tags(data)
-    return _without_segments(data) if kind == JPEG else data
-
-
-def _chunks(data: bytes, at: int, order: str, *, before_type: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Types and chunks of a PNG (length, type, data, checksum) or WebP file (type, length, data, padding)."""
-    while at + 8 <= len(data):
-        length, kind = (
-            (data[at : at + 4], data[at + 4 : at + 8])
-            if before_type
-            else (data[at + 4 : at + 8], data[at : at + 4])
-        )
-        (size,) = struct.unpack(f"{order}I", length)
-        end = at + 8 + size + (4 if before_type else size % 2)
-        yield kind, data[at:end]
-        at = end
-
-
-def _without_segments(data: bytes) -> bytes:
-    """A JPEG file without comments and metadata before its pixels.
-
-    Whole segments of JFIF and Adobe, which say how colours are coded, stay.
-    """
-    parts, at = [data[:2]], 2
-    while at + 4 <= len(data) and data[at] == 0xFF and data[at + 1] != 0xDA:
-        if data[at + 1] == 0xFF:  # fills
-            at += 1
-            continue
-        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
-        colours = marker in (0xE0, 0xEE) and length >= 14
-        if colours or not (0xE0 <= marker <= 0xEF or marker == 0xFE):
-            parts.append(data[at : at + 2 + length])
-        at += 2 + length
-    return b"".join([*parts, data[at:]])
-
-
-def _without_tags(data: bytes) -> bytes:
-    """A TIFF file whose first directory has only tags of `_PIXELS_OF_TIFF`: the others get a type that nobody reads."""
-    order, large = "<" if data[:1] == b"I" else ">", 43 in data[2:4]
-    offset, count, size = ("Q", "Q", 20) if large else ("I", "H", 12)
-    whole = bytearray(data)
-    with suppress(struct.error):  # ends early
-        (at,) = struct.unpack_from(order + offset, data, 8 if large else 4)
-        (entries,) = struct.unpack_from(order + count, data, at)
-        first = at + struct.calcsize(count)
-        for entry in range(first, min(first + entries * size, len(data)), size):
-            if struct.unpack_from(order + "H", data, entry)[0] not in _PIXELS_OF_TIFF:
-                whole[entry + 2 : entry + 4] = b"\xff\xff"
-    return bytes(whole)
-
-
 def _from_array(pixels: np.ndarray) -> Image.Image:
     channels = pixels.shape[2:]
     if pixels.dtype != np.uint8 or pixels.ndim < 2 or channels not in ((), (3,), (4,)) or 0 in pixels.shape:
@@ -436,14 +265,15 @@ def _from_array(pixels: np.ndarray) -> Image.Image:
 
 def _orientation(image: Image.Image) -> int:
     try:
-        value = image.getexif().get(_ORIENTATION, 1)
+        value = image.getexif().get(ORIENTATION, 1)
     except Exception:  # damaged bytes can raise anything
         return 1
     return value if isinstance(value, int) and 1 <= value <= 8 else 1  # as EXIF counts
 
 
 def _in_rgb(image: Image.Image, factor: int) -> Image.Image:
-    """A picture of 8 bits per channel, its sides shrunk by a whole factor; in strips, so that little is held twice."""
+    """A picture of 8 bits per channel, its sides shrunk by a whole factor; in strips, so that
+    little is held twice."""
     if image.mode in ("I", "F"):
         kind = "signed or 32-bit whole numbers" if image.mode == "I" else "floating point"
         raise VseppError(f"its pixels are {kind}, whose range is unknown; save it with 8 bits")
@@ -461,11 +291,12 @@ def _in_rgb(image: Image.Image, factor: int) -> Image.Image:
 
 
 def _levels(image: Image.Image) -> np.ndarray:
-    """The grey of 8 bits of each value of 16-bit grey, `(65536,)`, which Pillow's own conversion clips to white; of 12 bits in TIFF."""
+    """The grey of 8 bits of each value of 16-bit grey, `(65536,)`, which Pillow's own conversion clips to
+    white; of 12 bits in TIFF."""
     tags = getattr(image, "tag_v2", {})
     most = (1 << tags.get(_BITS, (16,))[0]) - 1
     levels = ((np.arange(1 << 16) * 255 + most // 2) // most).clip(0, 255).astype(np.uint8)
-    if tags.get(_PHOTOMETRIC) == 0:  # white is 0
+    if tags.get(PHOTOMETRIC) == 0:  # white is 0
         levels = 255 - levels
     if isinstance(transparent := image.info.get("transparency"), int):
         levels[transparent] = 255

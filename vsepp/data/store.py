@@ -1,4 +1,5 @@
-"""The image store: all photographs of a corpus, decoded and resized once (`vsepp.data.decode`), then memory-mapped."""
+"""The image store: all photographs of a corpus, decoded and resized once (`vsepp.data.decode`),
+then memory-mapped."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ class WholeImages:
 
 
 def open_store(folder: Path) -> np.ndarray | WholeImages:
-    """Map the images of a store, read-only: uint8 `(n_images, side, side, 3)`, or images that kept their aspect ratio.
+    """Map the images of a store, read-only: uint8 `(n_images, side, side, 3)`, or images that
+    kept their aspect ratio.
 
     Raises
     ------

@@ -1,10 +1,9 @@
-"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`; and the rows of a split."""
+"""The tables of images and captions on disk: `images.parquet`, `captions.parquet`; and
+the rows of a split."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,27 +29,45 @@ CAPTIONS = pa.schema(
 class Table:
     """Columns of equal length, as arrays by name. A column is read from its file when it is first asked for.
 
-    Reading a column does not import pandas, which would take a fifth of the time that a training needs to start.
+    Reading a column does not import pandas, which would take a fifth of the time that a
+    training needs to start.
 
     Parameters
     ----------
-    rows
-        Number of rows.
-    read
-        Reads a column.
+    path, schema
+        The file, and the columns that it must have.
+
+    Raises
+    ------
+    VseppError
+        If the file is missing, unreadable, not as its step wrote it or has other columns.
     """
 
-    def __init__(self, rows: int, read: Callable[[str], np.ndarray]) -> None:
-        self._rows = rows
-        self._column = cache(read)
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path, self._schema = path, schema
+        self._expected = f"columns {_columns(schema)}; run the step that reads the corpus again"
+        self._read: dict[str, np.ndarray] = {}
+        with reading(path, self._expected):
+            require_as_written(path)
+            self._file = pq.ParquetFile(path)
+            if not self._file.schema_arrow.equals(schema):
+                present = _columns(self._file.schema_arrow)
+                raise VseppError(f"{path}: holds columns {present}; expected {self._expected}")
 
     def __getitem__(self, name: str) -> np.ndarray:
         """A column `(rows,)`; text as Python strings."""
-        return self._column(name)
+        if name not in self._read:
+            kind = self._schema.field(name).type
+            with reading(self._path, self._expected):
+                # One Arrow batch is in memory at a time.
+                batches = self._file.iter_batches(columns=[name])
+                parts = [_values(batch.column(0), kind) for batch in batches]
+                self._read[name] = np.concatenate(parts or [_values(pa.array([], kind), kind)])
+        return self._read[name]
 
     def __len__(self) -> int:
         """Number of rows."""
-        return self._rows
+        return int(self._file.metadata.num_rows)
 
 
 def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
@@ -85,7 +102,7 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
     VseppError
         If a table is missing, unreadable, not as its step wrote it or has other columns.
     """
-    return _read(folder / "images.parquet", IMAGES), _read(folder / "captions.parquet", CAPTIONS)
+    return Table(folder / "images.parquet", IMAGES), Table(folder / "captions.parquet", CAPTIONS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,30 +143,13 @@ def split_rows(images: Table, captions: Table, split: str, limit: int | None = N
     return SplitRows(image_rows, caption_rows, np.searchsorted(image_rows, owners[caption_rows]))
 
 
-def _read(path: Path, schema: pa.Schema) -> Table:
-    expected = f"columns {_columns(schema)}; run the step that reads the corpus again"
-    with reading(path, expected):
-        require_as_written(path)
-        file = pq.ParquetFile(path)
-        if not file.schema_arrow.equals(schema):
-            raise VseppError(f"{path}: holds columns {_columns(file.schema_arrow)}; expected {expected}")
-
-    def read(name: str) -> np.ndarray:
-        kind = schema.field(name).type
-        with reading(path, expected):
-            # One Arrow batch is in memory at a time.
-            parts = [_values(batch.column(0), kind) for batch in file.iter_batches(columns=[name])]
-            return np.concatenate(parts or [_values(pa.array([], kind), kind)])
-
-    return Table(file.metadata.num_rows, read)
-
-
 def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{column.name} {column.type}" for column in schema)
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """A column by way of lists: `to_numpy` imports pandas, which takes longer than lists do. Equal texts share one string."""
+    """A column by way of lists: `to_numpy` imports pandas, which takes longer than lists do. Equal
+    texts share one string."""
     if kind != pa.string():
         return np.array(column.to_pylist(), dtype=str(kind))
     coded = column.dictionary_encode()

@@ -1,7 +1,8 @@
-"""Small pictures of a split's images with their captions: for pages (`vsepp.report.answers`), not for models."""
+"""Small pictures: to be looked at, on pages (`vsepp.report.answers`) and by `vsepp serve`, not for models."""
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,7 +11,6 @@ from PIL import Image
 
 from vsepp.base.files import write_arrays, write_text
 from vsepp.base.spec import PicturesSpec
-from vsepp.data.pictures import small_jpeg
 from vsepp.data.store import WholeImages
 from vsepp.data.tables import Table
 
@@ -27,8 +27,8 @@ def make_pictures(
     images, captions, pixels
         The tables of a corpus, and its image store.
     out
-        Gets `pictures.npz`, JPEG files one after the other with `offsets` `(n + 1,)`, and `captions.json`: each image's
-        `id`, and its `captions` as `[place among the captions of the split, text]`.
+        Gets `pictures.npz`, JPEG files one after the other with `offsets` `(n + 1,)`, and `captions.json`:
+        each image's `id`, and its `captions` as `[place among the captions of the split, text]`.
 
     Returns
     -------
@@ -49,3 +49,13 @@ def make_pictures(
     write_arrays(out / "pictures.npz", jpegs=np.frombuffer(b"".join(jpegs), np.uint8), offsets=offsets)
     write_text(out / "captions.json", json.dumps(list(shown.values()), ensure_ascii=False) + "\n")
     return len(rows)
+
+
+def small_jpeg(image: Image.Image, side: int, quality: int) -> bytes:
+    """A picture as the bytes of a JPEG, its longer side shrunk to at most `side` pixels."""
+    if (longest := max(image.size)) > side:
+        width, height = (max(1, round(length * side / longest)) for length in image.size)
+        image = image.resize((width, height), Image.Resampling.LANCZOS)
+    data = io.BytesIO()
+    image.save(data, "JPEG", quality=quality)
+    return data.getvalue()

@@ -1,4 +1,5 @@
-"""A file that is being downloaded: ask a mirror for the bytes that are missing, and notice if it sends something else."""
+"""A file that is being downloaded: ask a mirror for the bytes that are missing, and notice if it
+sends something else."""
 
 from __future__ import annotations
 
@@ -30,10 +31,6 @@ RETRIES = Retry(
 """Retries of a request that finds no connection or a busy server; each waits at most 2 minutes."""
 
 
-class Refused(Exception):
-    """A mirror does not give the file."""
-
-
 class Partial:
     """The part of a file that is on disk, in a state folder that survives a kill.
 
@@ -57,27 +54,33 @@ class Partial:
 
     @property
     def origin(self) -> tuple[str | None, str | None]:
-        """The mirror that the bytes come from, and the ETag or date by which it identifies their file; `None` if unknown."""
+        """The mirror that the bytes come from, and the ETag or date by which it identifies their
+        file; `None` if unknown."""
         try:
             url, validator = json.loads(self._note.read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError):
             return None, None
         return url, validator
 
-    def receive(self, url: str, *, sum_known: bool) -> None:
-        """Complete the file from one mirror; after a broken connection go on, as long as each one brings new bytes.
+    def receive(self, url: str, *, sum_known: bool) -> str:
+        """Complete the file from one mirror; after a broken connection go on, as long as
+        each one brings new bytes.
 
         Parameters
         ----------
         url
             The mirror.
         sum_known
-            Whether the finished file will be compared with a known checksum; then its part is continued though the mirror names none.
+            Whether the finished file will be compared with a known checksum; then its part is continued
+            though the mirror names none.
+
+        Returns
+        -------
+        str
+            Why the mirror does not give the file, or not all of it; empty where the file is complete.
 
         Raises
         ------
-        Refused
-            If the mirror does not give the file, or not all of it.
         VseppError
             If the disk has no room for it.
         """
@@ -87,23 +90,18 @@ class Partial:
             session.mount("https://", HTTPAdapter(max_retries=RETRIES))
             while self.length != self.source.size:
                 try:
-                    if self._ask(session, url, sum_known):
-                        return
+                    return self._ask(session, url, sum_known)
                 except requests.RequestException as error:
                     reason = f"the connection failed after {self.length:,} bytes: {error}"
                     if self.length <= furthest:
-                        raise Refused(reason) from error
+                        return reason
                     furthest = self.length
                     log.warning("%s: %s: %s; going on", self.source.file, url, reason)
+        return ""
 
-    def _ask(self, session: requests.Session, url: str, sum_known: bool) -> bool:
-        """Send one request, for the missing part alone if what is there is certain to belong to the same file.
-
-        Returns
-        -------
-        bool
-            Whether the file is complete; if not, it has to be asked for from the first byte.
-        """
+    def _ask(self, session: requests.Session, url: str, sum_known: bool) -> str:
+        """Ask for the file, for the missing part alone if what is there is certain to belong to the same
+        file; as `receive`."""
         origin, validator = self.origin
         position = self.length if origin == url and (validator or sum_known) else 0
         headers = {
@@ -114,28 +112,30 @@ class Partial:
         }
         log.info("%s: from %s, byte %d on", self.source.file, url, position)
         with session.get(url, headers=headers, stream=True, timeout=TIMEOUTS) as response:
-            if response.status_code == 416 and position:  # there is nothing from this byte on
-                if response.headers.get("Content-Range") == f"bytes */{position}":
-                    return True
-                self.file.unlink()
-                return False
-            self._append(response, self._begin(response, url, position))
-            return True
+            nothing_further = response.status_code == 416 and position
+            if not nothing_further:
+                return self._receive_body(response, url, position)
+            if response.headers.get("Content-Range") == f"bytes */{position}":
+                return ""
+        # What is there belongs to another file: once more, from the first byte.
+        self.file.unlink()
+        return self._ask(session, url, sum_known)
 
-    def _begin(self, response: requests.Response, url: str, position: int) -> int | None:
-        """Check the head of a response and discard bytes that its body repeats; return the whole file's size, if known."""
+    def _receive_body(self, response: requests.Response, url: str, position: int) -> str:
+        """Append the body of a response, or write it in place of what is there; why not, if its head
+        is of something else."""
         status, headers = response.status_code, response.headers
         part = headers.get("Content-Range", "")
         if status == 200:  # the server ignores ranges, or the file has changed
             position = 0
         elif status != 206 or not position or not part.startswith(f"bytes {position}-"):
-            raise Refused(f"status {status} {response.reason} {part}".rstrip())
+            return f"status {status} {response.reason} {part}".rstrip()
         if headers.get("Content-Type", "").lower().startswith("text/html"):
-            raise Refused("it answers with an HTML page, not with the file")
+            return "it answers with an HTML page, not with the file"
         length = headers.get("Content-Length", "")
         total = position + int(length) if length.isdecimal() else self.source.size
         if self.source.size not in (None, total):
-            raise Refused(f"its file has {total:,} bytes, expected {self.source.size:,}")
+            return f"its file has {total:,} bytes, expected {self.source.size:,}"
         if not position:
             self.file.write_bytes(b"")
             etag = headers.get("ETag", "W/")  # a weak one does not identify bytes
@@ -143,9 +143,6 @@ class Partial:
             write_text(self._note, json.dumps([url, validator]))
         if total is not None:
             check_space(self.file.parent, total - position, f"the rest of {self.source.file}")
-        return total
-
-    def _append(self, response: requests.Response, total: int | None) -> None:
         with (
             self.file.open("ab") as stream,
             track_amount(total, self.source.file, "B", self.length) as advance,
@@ -155,3 +152,4 @@ class Partial:
                 advance(len(block))
             stream.flush()
             os.fsync(stream.fileno())  # before a manifest vouches for it
+        return ""

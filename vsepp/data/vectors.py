@@ -1,4 +1,5 @@
-"""Vectors of captions whose inner products say how alike two captions are, and those that count words."""
+"""Vectors of captions, whose inner products measure how alike two captions are; and TF-IDF,
+which counts words."""
 
 from __future__ import annotations
 
@@ -9,11 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, write_arrays
 from vsepp.base.manifest import require_as_written
 from vsepp.data.arrays import read_npz
-from vsepp.data.captions import tokenize
+from vsepp.data.captions import captions_in, tokenize
 
 if TYPE_CHECKING:
     from vsepp.data.tables import Table
@@ -25,7 +25,8 @@ FILE = "vectors.npz"
 class CaptionVectors:
     """A vector of length 1 for each caption of a corpus; row i is row i of its captions table.
 
-    A lexical vector has few nonzero numbers, and only these are kept; the vector of a caption without known words is 0.
+    A lexical vector has few nonzero numbers, and only these are kept; the vector of a caption
+    without known words is 0.
 
     Parameters
     ----------
@@ -68,33 +69,30 @@ class CaptionVectors:
 def tfidf_vectors(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
     """TF-IDF of every caption of a table, whatever its split.
 
-    A number is how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits have the word. A word in none of these captions counts nothing, and neither does a word in all of them.
+    A number is how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits
+    have the word. A word in none of these captions counts nothing, and neither does a word in all of them.
 
     Raises
     ------
     VseppError
         If none of the splits has captions.
     """
-    counted = np.isin(captions["split"], splits)
-    if not counted.any():
-        raise VseppError(
-            f"captions' vectors: the corpus has no captions in {' + '.join(splits) or 'no splits'}; "
-            f"its splits are {', '.join(sorted(set(captions['split'])))}"
-        )
+    in_splits = captions_in(splits, captions, "captions' vectors")
     tokenized = list(map(tokenize, captions["text"]))
-    known: dict[str, int] = {}
+    word_ids: dict[str, int] = {}
     ids = np.fromiter(
-        (known.setdefault(word, len(known)) for word in chain.from_iterable(tokenized)), np.int64
+        (word_ids.setdefault(word, len(word_ids)) for word in chain.from_iterable(tokenized)), np.int64
     )
     owners = np.repeat(np.arange(len(tokenized)), [len(words) for words in tokenized])
     # Each caption's words once, captions in order.
-    entries, times = np.unique(owners * max(len(known), 1) + ids, return_counts=True)
-    owners, words = np.divmod(entries, max(len(known), 1))
-    having = np.bincount(words[counted[owners]], minlength=len(known))
-    rarity = np.log(counted.sum() / np.maximum(having, 1), where=having > 0, out=np.zeros(len(known)))
-    values = times * rarity[words]
-    kept = values > 0
-    owners, words, values = owners[kept], words[kept], values[kept]
+    pairs, counts = np.unique(owners * max(len(word_ids), 1) + ids, return_counts=True)
+    owners, words = np.divmod(pairs, max(len(word_ids), 1))
+    captions_with_word = np.bincount(words[in_splits[owners]], minlength=len(word_ids))
+    ratio = in_splits.sum() / np.maximum(captions_with_word, 1)
+    rarity = np.log(ratio, where=captions_with_word > 0, out=np.zeros(len(word_ids)))
+    values = counts * rarity[words]
+    nonzero = values > 0
+    owners, words, values = owners[nonzero], words[nonzero], values[nonzero]
     lengths = np.sqrt(np.bincount(owners, values**2, minlength=len(tokenized)))
     offsets = np.zeros(len(tokenized) + 1, np.int64)
     np.cumsum(np.bincount(owners, minlength=len(tokenized)), out=offsets[1:])

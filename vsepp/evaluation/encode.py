@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from vsepp.base.publish import MODEL_FILE
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.evaluation.scores import EmbeddingScores, ranges
 from vsepp.evaluation.test_set import TestSet

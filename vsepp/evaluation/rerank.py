@@ -91,7 +91,7 @@ class Reranker:
         order = np.argsort(lengths, kind="stable")
         scores = np.empty(len(images), np.float32)
         with evaluation_mode(self.model, self.device):
-            for part in track(ranges(len(order), BATCH), len(order), "matching", "pair", each=BATCH):
+            for part in track(ranges(len(order), BATCH), len(order), "matching", "pair", per_item=BATCH):
                 rows = order[part]
                 pictures = self.images.take(self._put(images[rows]))
                 texts = self.captions.take(self._put(captions[rows]))

@@ -11,7 +11,7 @@ import numpy as np
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.publish import EMBEDDINGS
-from vsepp.base.spec import EvaluationSpec
+from vsepp.base.run_spec import EvaluationSpec
 from vsepp.evaluation.evaluate import Evaluation, Rerank, evaluate, save
 from vsepp.evaluation.scores import DOT, EmbeddingScores
 from vsepp.evaluation.test_set import TestSet

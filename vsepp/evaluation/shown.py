@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vsepp.base.declared import TASKS
-from vsepp.base.progress import table
-from vsepp.base.words import count, plural, rounded
+from vsepp.base.words import count, plural, rounded, table
 from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, METRICS, per_image, ranks_like_chance
 from vsepp.evaluation.paper import CUTS

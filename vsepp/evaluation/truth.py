@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vsepp.base.declared import FOLDS, PROTOCOLS
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import shortly, value_digest
+from vsepp.base.files import shortly
 
 DEFAULT_FOLD_SIZE = 1000
 

@@ -1,4 +1,5 @@
-"""Features of captions: states of all tokens under a frozen text encoder, and vectors that say how alike captions are."""
+"""Features of captions: states of all tokens under a frozen text encoder, and vectors that say how
+alike captions are."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 FILE = "states.npy"
 BATCH = 128
-# Captions between two points from which a killed step can continue; within them captions of one length are encoded together.
+# Captions between two points from which a killed step can continue; within them captions of one length
+# are encoded together.
 CHUNK = 16 * BATCH
 
 
@@ -55,7 +57,8 @@ class CaptionStates:
         return self.tokens.lengths
 
     def eval(self, rows: np.ndarray | Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """States of some captions, padded with zeros: float32 `(n, longest, size)`; and lengths, int64 `(n,)`."""
+        """States of some captions, padded with zeros: float32 `(n, longest, size)`; and
+        lengths, int64 `(n,)`."""
         places, mask, lengths = self.tokens.places(rows)
         states = np.zeros((*mask.shape, self.states.shape[1]), np.float32)
         states[mask] = self.states[places[mask]]
@@ -68,7 +71,8 @@ def open_captions(folders: Mapping[str, Path], count: int) -> Tokens | CaptionSt
     Parameters
     ----------
     folders
-        Role → folder: `tokens`, of all captions of the corpus; with a frozen text encoder `caption_states`, the states of these tokens.
+        Role → folder: `tokens`, of all captions of the corpus; with a frozen text encoder `caption_states`,
+        the states of these tokens.
     count
         Number of captions in the table.
 
@@ -80,8 +84,8 @@ def open_captions(folders: Mapping[str, Path], count: int) -> Tokens | CaptionSt
     tokens = Tokens.load(folders["tokens"])
     if len(tokens) != count:
         raise VseppError(
-            f"{folders['tokens']}: has tokens of {len(tokens)} captions, expected {count} as in the table of captions; it was made "
-            "from another corpus: run the step that makes it again"
+            f"{folders['tokens']}: has tokens of {len(tokens)} captions, expected {count} as in the table of "
+            "captions; it was made from another corpus: run the step that makes it again"
         )
     if "caption_states" not in folders:
         return tokens
@@ -91,7 +95,8 @@ def open_captions(folders: Mapping[str, Path], count: int) -> Tokens | CaptionSt
 def make_caption_states(
     spec: CaptionStatesSpec, tokens: Path, weights: Path | None, out: Path, state: Path, device: torch.device
 ) -> dict[str, Any]:
-    """Write the states of all captions; `tokens` is a folder, `weights` the file that the text encoder starts from. See `write_caption_states`."""
+    """Write the states of all captions; `tokens` is a folder, `weights` the file that the text encoder starts
+    from. See `write_caption_states`."""
     options = components.options("text encoder", spec.text)
     words = len(Vocabulary.read(tokens))
     text = components.make("text encoder", spec.text, words)
@@ -156,7 +161,8 @@ def _states(text: Any, size: int, tokens: Tokens, captions: np.ndarray, device: 
 
 
 def make_vectors(spec: VectorsSpec, inputs: Mapping[str, Path], out: Path) -> dict[str, Any]:
-    """Write the vectors of all captions of a corpus, made of the table `captions`, or of the folders `tokens` and `caption_states`."""
+    """Write the vectors of all captions of a corpus, made of the table `captions`, or of the folders `tokens`
+    and `caption_states`."""
     from vsepp.data.tables import read_tables  # a model that is used reads no tables
 
     if spec.encoder == "minilm":
@@ -170,7 +176,8 @@ def make_vectors(spec: VectorsSpec, inputs: Mapping[str, Path], out: Path) -> di
 
 
 def mean_vectors(states: CaptionStates) -> CaptionVectors:
-    """The mean of each caption's states, `[CLS]` and `[SEP]` included, as all-MiniLM-L6-v2 was trained to compare captions by."""
+    """The mean of each caption's states, `[CLS]` and `[SEP]` included, as all-MiniLM-L6-v2 was trained to
+    compare captions by."""
     offsets = states.tokens.offsets
     values = np.empty((len(states), states.states.shape[1]), np.float16)
     for start in range(0, len(states), CHUNK):

@@ -1,8 +1,8 @@
-"""Which part of a decoded image an encoder sees, and how it is cut out.
+"""Which part of a stored image an encoder sees, and how it is cut out.
 
 A crop is a box `(top, left, height, width)` in pixels of the stored image and a flag that says whether it is
-mirrored. The boxes of random crops are a function of (draw, epoch, caption id) alone, computed by hashing: there is no
-generator with a state, so any process can compute the crop of any pair at any time.
+mirrored. The boxes of random crops are a function of (draw, epoch, caption id) alone, computed by hashing:
+there is no generator with a state, so any process can compute the crop of any pair at any time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from vsepp.data.tables import Table
 
 StoredImages = Placed | WholeImages
-"""Images of a store: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device; or with their aspect
-ratio kept."""
+"""Images of a store: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device;
+or with their aspect ratio kept."""
 
 REGIONS = 10
 """Windows of an image that are its regions: the whole, and 3 × 3 of half its height and width."""
@@ -41,7 +41,7 @@ CPU = torch.device("cpu")
 
 def place_images(images: StoredImages, placing: Placing) -> StoredImages:
     """Bring stored images to the device, or leave them in their files; see `vsepp.base.placement.place`."""
-    pixels = images.pixels if isinstance(images, WholeImages) else images
+    pixels = _pixels(images)
     assert not isinstance(pixels, torch.Tensor)  # in their files
     placed = place(pixels, "image store", placing)
     return replace(images, pixels=placed) if isinstance(images, WholeImages) else placed
@@ -49,7 +49,11 @@ def place_images(images: StoredImages, placing: Placing) -> StoredImages:
 
 def place_of_images(images: StoredImages) -> str:
     """`device` or `mapped`, for a manifest."""
-    return place_of(images.pixels if isinstance(images, WholeImages) else images)
+    return place_of(_pixels(images))
+
+
+def _pixels(images: StoredImages) -> Placed:
+    return images.pixels if isinstance(images, WholeImages) else images
 
 
 def sizes_of(images: StoredImages, rows: np.ndarray) -> np.ndarray:
@@ -63,8 +67,8 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     """Boxes of 1C, 10C or regions.
 
     1C is the centre. 10C is, in this order: top left, top right, bottom left, bottom right, centre, then the
-    same five mirrored, at the corners of the stored image or, with `crop.corners: square`, of the square at its centre. Regions are
-    the whole image, then 3 × 3 windows of half its height and width, line by line.
+    same five mirrored, at the corners of the stored image or, with `crop.corners: square`, of the square at
+    its centre. Regions are the whole image, then 3 × 3 windows of half its height and width, line by line.
 
     Parameters
     ----------
@@ -76,8 +80,8 @@ def fixed_boxes(crop: CropSpec, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarr
     Returns
     -------
     tuple
-        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10; regions have other sizes than the crop's. Half of an odd
-        margin is rounded to even, as by torchvision's `CenterCrop`.
+        Boxes int64 `(n, k, 4)` and flips bool `(n, k)`; k is 1 or 10; regions have other sizes than the
+        crop's. Half of an odd margin is rounded to even, as by torchvision's `CenterCrop`.
     """
     if crop.kind == "regions":
         return _windows(sizes), np.zeros((len(sizes), REGIONS), bool)
@@ -117,8 +121,9 @@ def crop_boxes(
     """Boxes of random crops, one per caption.
 
     `crop` is one window of the crop's size at a uniform integer position; `resized_crop` draws area and
-    aspect first, as torchvision's `RandomResizedCrop` does; `scaled_crop` one share of both sides (`crop` is what the paper's text
-    says, with a flip `resized_crop` what the released code does, and `scaled_crop` what VSE∞'s does).
+    aspect first, as torchvision's `RandomResizedCrop` does; `scaled_crop` one share of both sides (`crop`
+    is what the paper's text says, with a flip `resized_crop` what the released code does, and
+    `scaled_crop` what VSE∞'s does).
 
     Parameters
     ----------
@@ -179,10 +184,11 @@ class CaptionCrops:
             draw,
         )
 
-    def of(
+    def boxes(
         self, epoch: int, caption_rows: np.ndarray, images: StoredImages
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions table, in an epoch."""
+        """Images int64 `(n,)`, boxes int64 `(n, 4)` and flips bool `(n,)` of rows of the captions
+        table, in an epoch."""
         rows = self.image_rows[caption_rows]
         ids = self.caption_ids[caption_rows]
         return rows, *crop_boxes(ids, self.draw, epoch, self.crop, sizes_of(images, rows))
@@ -192,7 +198,8 @@ def _room(crop: CropSpec, sizes: np.ndarray) -> np.ndarray:
     """Number of pixels by which a crop can move down and to the right, int64 `(n, 2)`."""
     if len(sizes) and (smallest := sizes.min()) < crop.size:
         raise VseppError(
-            f"crop {crop.kind}: {crop.size} pixels do not fit into images of {smallest}; give a larger store_side"
+            f"crop {crop.kind}: {crop.size} pixels do not fit into images of {smallest}; give a larger "
+            "store_side"
         )
     return sizes - crop.size
 
@@ -200,7 +207,8 @@ def _room(crop: CropSpec, sizes: np.ndarray) -> np.ndarray:
 def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Heights and widths of `RandomResizedCrop`, int64 `(n, 2)`, and which are random, `(n,)`.
 
-    The first of ten attempts that fits, else the largest crop at the centre with an aspect in the drawn range.
+    The first of ten attempts that fits, else the largest crop at the centre with an
+    aspect in the drawn range.
     """
     uniforms = np.stack([uniform(keys, number) for number in CROP_SHAPES]).reshape(ATTEMPTS, 2, -1)
     area = sizes.prod(axis=1) * (SCALE[0] + uniforms[:, 0] * (SCALE[1] - SCALE[0]))
@@ -245,11 +253,11 @@ def gather_crops(
     torch.Tensor
         uint8 `(n, size, size, 3)`, where the images are (an array is on the CPU).
     """
-    pixels = images.pixels if isinstance(images, WholeImages) else images
+    pixels = _pixels(images)
     place = pixels.device if isinstance(pixels, torch.Tensor) else CPU
     crops = torch.empty((len(rows), size, size, 3), dtype=torch.uint8, device=place)
-    each = zip(crops, rows.tolist(), boxes.tolist(), flips.tolist(), strict=True)
-    for crop, row, (top, left, height, width), flip in each:
+    places = zip(rows.tolist(), boxes.tolist(), flips.tolist(), strict=True)
+    for crop, (row, (top, left, height, width), flip) in zip(crops, places, strict=True):
         window = images[row][top : top + height, left : left + width]
         if not isinstance(window, torch.Tensor):
             window = torch.from_numpy(np.array(window))  # torch takes no read-only map
@@ -262,12 +270,14 @@ def gather_crops(
 
 
 def resized_window(window: torch.Tensor, size: int) -> torch.Tensor:
-    """Resize a part of an image as if there were nothing around it: bilinear, antialiased, as PIL's `BILINEAR`.
+    """Resize a part of an image as if there were nothing around it: bilinear,
+    antialiased, as PIL's `BILINEAR`.
 
     Parameters
     ----------
     window
-        uint8 or float32 `(height, width, 3)`, levels. The results of the two types differ by at most one level.
+        uint8 or float32 `(height, width, 3)`, levels. The results of the two types
+        differ by at most one level.
     size
         Height and width of the result, pixels.
 

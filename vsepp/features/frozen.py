@@ -1,10 +1,11 @@
 """Passes of a frozen encoder over an image store: features of a fixed crop, and the tape of random crops.
 
-Matrix products may sum in another order in a batch of another size. So every pass uses `encode_crops`, which always runs
-`encode_batch` crops at once and pads the last batch. On a CPU, a crop's feature is then the same, bit for bit, in every
-position, beside any other crops, with any number of threads, and under every precision that an encoder's spec can name (tests
-check this); so a tape holds exactly what `inline` computes with the same spec. On a GPU it is the same as far as the libraries
-use one algorithm per shape. Features under two specs that differ in precision are close, not equal.
+Matrix products may sum in another order in a batch of another size. So every pass uses `encode_crops`, which
+always runs `encode_batch` crops at once and pads the last batch. On a CPU, a crop's feature is then the same,
+bit for bit, in every position, beside any other crops, with any number of threads, and under every precision
+that an encoder's spec can name (tests check this); so a tape holds exactly what `inline` computes with the
+same spec. On a GPU it is the same as far as the libraries use one algorithm per shape. Features under two
+specs that differ in precision are close, not equal.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ FILE = "features.npy"
 CAPTIONS = "captions.npy"
 LARGEST = float(np.finfo(np.float16).max)
 ENCODE_BATCH = 128
-# On a CPU, small enough for the activations of a full-size network: at 224 pixels EfficientNet-Lite0 runs twice as fast as
-# with 128 at a time, in an eighth of the memory.
+# On a CPU, small enough for the activations of a full-size network: at 224 pixels EfficientNet-Lite0 runs
+# twice as fast as with 128 at a time, in an eighth of the memory.
 _LARGE_ON_CPU = 16
 _LARGE_PIXELS = 64
-# Images and captions between two points from which a killed step can continue; multiples of the encoder's batch.
+# Images and captions between two points from which a killed step can continue; multiples of
+# the encoder's batch.
 CHUNK_IMAGES = 4 * ENCODE_BATCH
 CHUNK_CAPTIONS = 8 * ENCODE_BATCH
 
@@ -57,7 +59,8 @@ def epoch_file(epoch: int) -> str:
 def make_features(
     spec: FeaturesSpec, store: Path, encoder: Path, out: Path, state: Path, placing: Placing
 ) -> dict[str, Any]:
-    """Write the features of all images of a store; `store` and `encoder` are folders. See `extract_features`."""
+    """Write the features of all images of a store; `store` and `encoder` are folders. See
+    `extract_features`."""
     images, network, facts = _open_pass(spec.encoder, store, encoder, placing, grid=spec.grid)
     extract_features(images, network, spec.crop, out, state, device=placing.device)
     return facts
@@ -245,16 +248,16 @@ def tape_features(
     VseppError
         If a feature is not finite or too large for 16 bits.
     """
-    images, boxes, flips = crops.of(epoch, caption_rows, store)
+    images, boxes, flips = crops.boxes(epoch, caption_rows, store)
     encoded = encode_crops(store, encoder, images, boxes, flips, device)
     features = _finite(encoded.cpu().numpy(), images, encoder)
     largest = np.abs(features).max(axis=1)
     if len(largest) and largest.max() > LARGEST:
         worst = int(largest.argmax())
         raise VseppError(
-            f"encoder {encoder.spec.architecture!r}: caption {crops.caption_ids[caption_rows[worst]]}, image row "
-            f"{images[worst]}: a feature of {largest[worst]:.4g} does not fit into 16 bits (at "
-            f"most {LARGEST:.0f}); check the encoder's weights, mean and std"
+            f"encoder {encoder.spec.architecture!r}: caption {crops.caption_ids[caption_rows[worst]]}, image "
+            f"row {images[worst]}: a feature of {largest[worst]:.4g} does not fit into 16 bits (at most "
+            f"{LARGEST:.0f}); check the encoder's weights, mean and std"
         )
     return features.astype(np.float16)
 
@@ -296,8 +299,8 @@ def encode_crops(
     device
         Where to compute.
     fill
-        Pad fewer crops than a batch to a whole one; required for features that are kept. Without it, a single image is
-        encoded alone, which is much faster, and its feature may differ in the last digits.
+        Pad fewer crops than a batch to a whole one; required for features that are kept. Without it, a single
+        image is encoded alone, which is much faster, and its feature may differ in the last digits.
 
     Returns
     -------

@@ -15,7 +15,8 @@ import torch
 
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placed, Placing, place, place_of, rows_of, upload
-from vsepp.base.spec import CropSpec, RunSpec
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import CropSpec
 from vsepp.data.arrays import open_rows
 from vsepp.data.store import open_store
 from vsepp.features.crops import (
@@ -102,7 +103,8 @@ class FixedCrops:
 
 
 class Tape:
-    """Random-crop features of a frozen encoder that `vsepp.features.frozen.make_tape` wrote, by row of the captions table.
+    """Random-crop features of a frozen encoder that `vsepp.features.frozen.make_tape` wrote, by row
+    of the captions table.
 
     Epochs stay in their files, which the kernel caches in memory as far as there is room.
 
@@ -140,8 +142,9 @@ class Tape:
         if not present.all():
             missing = caption_rows[~present]
             raise VseppError(
-                f"{self.folder}: the tape has no caption row {missing[0]} ({len(missing)} of {len(caption_rows)} are missing); "
-                f"it holds {len(self.captions)} captions. Run the step that writes it again"
+                f"{self.folder}: the tape has no caption row {missing[0]} ({len(missing)} of "
+                f"{len(caption_rows)} are missing); it holds {len(self.captions)} captions. Run the step "
+                "that writes it again"
             )
         if epoch != self._epoch:
             self._open(epoch)
@@ -154,7 +157,8 @@ class Tape:
 
 
 class Inline:
-    """The features that a tape would hold, computed in every step: for small disks. On a CPU they are equal bit for bit.
+    """The features that a tape would hold, computed in every step: for small disks. On a CPU they
+    are equal bit for bit.
 
     Parameters
     ----------
@@ -219,7 +223,7 @@ class RandomCrops:
 
     def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Crops uint8 `(n, size, size, 3)`."""
-        images, boxes, flips = self.crops.of(epoch, caption_rows, self.store)
+        images, boxes, flips = self.crops.boxes(epoch, caption_rows, self.store)
         return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size, self.device))
 
 
@@ -233,8 +237,9 @@ def open_images(
     run
         The run's spec; see `RunSpec.reads`.
     folders
-        Role → folder, all of which must be given. With a frozen encoder `features`, under the validation and test crop, and what the run reads: `tape`, or
-        `train_store` and `encoder`. With a live encoder `train_store`, `eval_store` and `encoder`.
+        Role → folder; all must be given. With a frozen encoder `features`, under the validation and
+        test crop, and what the run reads: `tape`, or `train_store` and `encoder`. With a live encoder
+        `train_store`, `eval_store` and `encoder`.
     images, captions
         The corpus' tables.
     placing
@@ -252,22 +257,22 @@ def open_images(
     dim = features.values.shape[2]
     if run.reads == "features":
         features = replace(features, values=place(np.asarray(features.values), "image features", placing))
-        on = {"image features": place_of(features.values)}
-        return Images(FixedCrops(features, crops.image_rows), features, dim, on)
+        data_on = {"image features": place_of(features.values)}
+        return Images(FixedCrops(features, crops.image_rows), features, dim, data_on)
     source: Tape | Inline
     if run.reads == "tape":
-        source, on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
+        source, data_on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
     else:
         store = place_images(_store(folders["train_store"], len(images)), placing)
         encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
         source = Inline(store, encoder, crops, placing.device)
-        on = {"image store": place_of_images(store)}
+        data_on = {"image store": place_of_images(store)}
     if source.dim != dim:
         raise VseppError(
-            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation features {dim} "
-            f"({folders['features']}); they come from different encoders"
+            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation "
+            f"features {dim} ({folders['features']}); they come from different encoders"
         )
-    return Images(source, features, dim, on)
+    return Images(source, features, dim, data_on)
 
 
 def _live_images(
@@ -279,9 +284,9 @@ def _live_images(
     eval_store = store if shared else _store(folders["eval_store"], count)
     centre = CentreCrops(eval_store, run.eval_crop, placing.device)
     cells = build_encoder(run.encoder, grid=True).vectors() if run.grid else None
-    on = {"image store": place_of_images(store)}
+    data_on = {"image store": place_of_images(store)}
     return Images(
-        RandomCrops(store, crops, placing.device), centre, encoder_dim(folders["encoder"]), on, cells
+        RandomCrops(store, crops, placing.device), centre, encoder_dim(folders["encoder"]), data_on, cells
     )
 
 
@@ -304,7 +309,8 @@ def open_eval_images(
 
 
 def _features(run: RunSpec, folders: Mapping[str, Path], count: int) -> Features:
-    """Features in their file; refused where an image has one vector and the model pools sets, or the other way round."""
+    """Features in their file; refused where an image has one vector and the model pools sets, or
+    the other way round."""
     path = folders["features"] / FILE
     values = open_rows(path, np.float32, (None, None), rows=count)
     sets, vectors = run.model.image_pooling is not None, values.shape[1]
@@ -318,6 +324,7 @@ def _store(folder: Path, count: int) -> StoredImages:
     store = open_store(folder)
     if len(store) != count:
         raise VseppError(
-            f"{folder}: has {len(store)} images, expected {count} as in the table of images; run the step that makes it again"
+            f"{folder}: has {len(store)} images, expected {count} as in the table of images; run the step "
+            "that makes it again"
         )
     return store

@@ -1,10 +1,11 @@
 """Published features instead of computed ones: folders that the reader `precomp` reads → `features.npy`.
 
-Regions are large (36 GB for COCO) and are copied all the same. All numbers must be read once anyway, because a NaN would spoil a
-training; the copy is one array with a row an image, where the originals are three files, in an archive or not, some with each row
-five times; and its manifest vouches for what is trained on. It costs the disk again, and little time: of 20,000 images of
-36 × 2,048 numbers (7.1 GB in files, 5.9 GB as a copy), reading and checks took 20 to 24 s on two cores, copying them with it 33 to 34 s.
-Copying holds blocks, and a training maps the copy and reads the rows of a step: tests/rehearsal/test_regions.py measures both.
+Regions are large (36 GB for COCO) and are copied all the same. All numbers must be read once anyway, because
+a NaN would spoil a training; the copy is one array with a row an image, where the originals are three files,
+in an archive or not, some with each row five times; and its manifest vouches for what is trained on. It costs
+the disk again, and little time: of 20,000 images of 36 × 2,048 numbers (7.1 GB in files, 5.9 GB as a copy),
+reading and checks took 20 to 24 s on two cores, copying them with it 33 to 34 s. Copying holds blocks, and a
+training maps the copy and reads the rows of a step: tests/rehearsal/test_regions.py measures both.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from vsepp.base.files import check_space, whole_file
 from vsepp.base.progress import track
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
-from vsepp.data.raw import Container
+from vsepp.data.container import Container
 from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, FOLDER, PREFIXES, feature_files, member_of
 from vsepp.data.tables import Table, read_tables
 
@@ -47,7 +48,8 @@ class _Part(NamedTuple):
 
 
 def make_published(spec: CorpusSpec, corpus: Path, files: Mapping[str, Path], out: Path) -> dict[str, Any]:
-    """Write the published features of a corpus, whose folder has the images table; `files` are its raw files. See `import_precomputed`."""
+    """Write the published features of a corpus, whose folder has the images table; `files` are its raw files.
+    See `import_precomputed`."""
     images, _ = read_tables(corpus)
     return import_precomputed(spec, images, files, out)
 
@@ -71,14 +73,14 @@ def import_precomputed(
     Returns
     -------
     dict
-        `images`, `vectors`, `dim`, `rows_per_image` (split → 1 or 5) and, where an image is one vector, `unit_length` (fraction
-        of the rows with an L2 norm of 1).
+        `images`, `vectors`, `dim`, `rows_per_image` (split → 1 or 5) and, where an image is one vector,
+        `unit_length` (fraction of the rows with an L2 norm of 1).
 
     Raises
     ------
     VseppError
-        If the table was read from other files, a value is NaN or infinite, the five rows of an image differ, a set of vectors
-        is all zeros, or the disk has too little space.
+        If the table was read from other files, a value is NaN or infinite, the five rows of an image differ,
+        a set of vectors is all zeros, or the disk has too little space.
     OSError
         If the disk fills up meanwhile; nothing is left of the file.
     """
@@ -96,7 +98,7 @@ def import_precomputed(
     unit = 0
     with whole_file(out / FILE) as partial, partial.open("wb") as stream:
         np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
-        for block in track(blocks, count, what, "image", each=at_once):
+        for block in track(blocks, count, what, "image", per_item=at_once):
             stream.write(np.ascontiguousarray(block).data)
             if first.vectors == 1:
                 unit += int((abs(np.linalg.norm(block, axis=2) - 1) < _UNIT).sum())
@@ -110,14 +112,15 @@ def import_precomputed(
         return facts
     if unit < count:
         log.warning(
-            "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in the released code",
+            "corpus %s: %.1f %% of the published features have unit length; all are used as they are, as in "
+            "the released code",
             spec.name,
             100 * unit / count,
         )
     return {**facts, "unit_length": unit / count}
 
 
-def raw_features(spec: CorpusSpec, files: Mapping[str, Path]) -> dict[str, Path]:
+def raw_features(files: Mapping[str, Path]) -> dict[str, Path]:
     """Files that the features are read from, by role: the three arrays, or the archive that holds them."""
     container = Container(files[FOLDER])
     if not container.is_folder:
@@ -135,26 +138,27 @@ def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[s
         step = _rows_per_image(members, len(rows))
         needed = len(members) * step
         # With `first_images`, the table may name fewer images than the file has.
-        cut = spec.first_images.get(split) == len(members)
-        if not members or needed > len(rows) or (needed != len(rows) and not cut):
+        shortened = spec.first_images.get(split) == len(members)
+        if not members or needed > len(rows) or (needed != len(rows) and not shortened):
             raise VseppError(
                 f"{rows.where}: has {len(rows)} rows, but the images table needs {needed} for its "
-                f"{len(members)} images of {split}: it was read from another file. Run the step that reads the "
-                "corpus again"
+                f"{len(members)} images of {split}: it was read from another file. Run the step that reads "
+                "the corpus again"
             )
         parts[prefix] = _Part(rows, len(members), step)
         expected += [member_of(prefix, number * step) for number in range(len(members))]
     for row, member in enumerate(images["member"]):
         if [member] != expected[row : row + 1]:
             raise VseppError(
-                f"corpus {spec.name}: row {row} of the images table, {member!r}, is not in the order of the files; run the step that "
-                "reads the corpus again"
+                f"corpus {spec.name}: row {row} of the images table, {member!r}, is not in the order of the "
+                "files; run the step that reads the corpus again"
             )
     return parts
 
 
 def _rows_per_image(members: list[str], rows: int) -> int:
-    """1 or 5: the distance between the rows of the table's first two images. A single image has the whole file."""
+    """1 or 5: the distance between the rows of the table's first two images. A single image
+    has the whole file."""
     if len(members) < 2:
         return CAPTIONS_PER_IMAGE if rows == CAPTIONS_PER_IMAGE else 1
     return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
@@ -168,19 +172,21 @@ def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:
         wrong = ~np.isfinite(repeated).all(axis=(1, 2, 3))
         if wrong.any():
             raise VseppError(
-                f"{_first_row(part, first, wrong)} holds NaN or infinite values; the copy is damaged: fetch it again"
+                f"{_first_row(part, first, wrong)} holds NaN or infinite values; the copy is damaged: fetch "
+                "it again"
             )
         wrong = np.logical_not((repeated == repeated[:, :1]).all(axis=(1, 2, 3)))
         if wrong.any():
             raise VseppError(
-                f"{_first_row(part, first, wrong)} and those after it differ, but there are as many rows as captions; expected five "
-                "equal rows per image, or one row for five captions: fetch the folder again"
+                f"{_first_row(part, first, wrong)} and those after it differ, but there are as many rows as "
+                "captions; expected five equal rows per image, or one row for five captions: fetch the "
+                "folder again"
             )
         wrong = np.logical_not(repeated[:, 0].any(axis=(1, 2)))
         if part.rows.vectors > 1 and wrong.any():
             raise VseppError(
-                f"{_first_row(part, first, wrong)} is of an image without regions: its {part.rows.vectors} vectors are all zeros; "
-                "fetch the folder again, or extract them again"
+                f"{_first_row(part, first, wrong)} is of an image without regions: its {part.rows.vectors} "
+                "vectors are all zeros; fetch the folder again, or extract them again"
             )
         yield repeated[:, 0]
         first += len(block)

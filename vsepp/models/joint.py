@@ -10,7 +10,7 @@ from torch import nn
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import ModelSpec, RunSpec
+from vsepp.base.run_spec import ModelSpec, RunSpec
 from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors

@@ -25,7 +25,8 @@ from safetensors.torch import save_file
 from vsepp.base.errors import VseppError
 from vsepp.base.files import bytes_of, read_json, reading, shortly, whole_file, write_text
 from vsepp.base.publish import CONFIG
-from vsepp.base.spec import RunSpec, to_json
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
 from vsepp.models import weights
 from vsepp.models.encoder import build_encoder

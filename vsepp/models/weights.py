@@ -16,8 +16,9 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.overrides import TorchFunctionMode
 from torch.serialization import safe_globals
 
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest, reading, require_file, shortly
+from vsepp.base.files import reading, require_file, shortly
 
 EXPECTED = (
     "weights (parameter name → tensor); delete the file, then run the step that makes it or fetch it again"

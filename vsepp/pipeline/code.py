@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from vsepp.base.components import source_file
-from vsepp.base.files import FileCache, value_digest
+from vsepp.base.digests import FileCache, value_digest
 
 CODE = Path("results") / ".state" / "code-4.json"
 """File of a working folder that keeps digests and imports of modules, so that each is parsed once; another format has another name."""
@@ -22,13 +22,17 @@ NOT_COMPUTATION = tuple(
         "base.components",
         "base.declared",
         "base.devices",
+        "base.digests",
         "base.errors",
         "base.files",
         "base.machine",
         "base.manifest",
         "base.progress",
+        "base.provenance",
         "base.publish",
+        "base.run_spec",
         "base.spec",
+        "base.words",
         "evaluation.shown",
         "pipeline",
         "apps",

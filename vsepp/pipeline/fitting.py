@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import value_digest
 from vsepp.base.manifest import (
     MANIFEST,
     ancestors_of,
@@ -20,7 +20,8 @@ from vsepp.base.manifest import (
     require_intact,
 )
 from vsepp.base.publish import CONFIG, MODEL_FILES, VOCABULARY
-from vsepp.base.spec import RunSpec, to_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import to_dict
 
 
 def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -> None:

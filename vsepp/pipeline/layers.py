@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from vsepp.base.components import OptionsError, resolved
 from vsepp.base.components import known as known_components
+from vsepp.base.components import refused_options, resolved
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.files import is_there
-from vsepp.base.spec import COMPONENTS, Component
+from vsepp.base.run_spec import COMPONENTS
+from vsepp.base.spec import Component
 from vsepp.pipeline.checks import check
 from vsepp.pipeline.files import Mistakes, read_model, read_yaml, validate
 from vsepp.pipeline.papers import Entries, Paper, bases_of, owners_of_entries, read_papers
@@ -323,12 +324,14 @@ def _resolve_components(run: str, values: dict[str, Any], origins: Origins, mist
     """Check the options of a run's components, and leave out those that equal their default."""
     for key in COMPONENTS.keys() & values.keys():
         try:
-            values[key] = resolved(COMPONENTS[key], values[key])
+            refused = refused_options(COMPONENTS[key], values[key])
         except VseppError as error:
-            refused = error.refused if isinstance(error, OptionsError) else {"": str(error)}
-            for option, what in refused.items():
-                origin = origins.get((key, option)) or origins.get((key,), "default")
-                mistakes.add(f"{origin}: runs.{run}.{key}", what)
+            refused = {"": str(error)}
+        for option, what in refused.items():
+            origin = origins.get((key, option)) or origins.get((key,), "default")
+            mistakes.add(f"{origin}: runs.{run}.{key}", what)
+        if not refused:
+            values[key] = resolved(COMPONENTS[key], values[key])
 
 
 def _resolve_corpora(fidelity: FidelityFile, preset: PresetFile) -> dict[str, CorpusOfRole]:

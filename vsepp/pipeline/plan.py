@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsepp.base.files import is_there
-from vsepp.base.progress import bytes_text
-from vsepp.base.spec import RunSpec, SourceSpec, seeded
+from vsepp.base.run_spec import RunSpec, seeded
+from vsepp.base.spec import SourceSpec
+from vsepp.base.words import bytes_text
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.step import Artefact
 from vsepp.pipeline.table import SourceFile, Table

@@ -12,8 +12,10 @@ from typing import Any
 from vsepp.base import components
 from vsepp.base.components import checked, describe, resolved
 from vsepp.base.declared import PIECES
+from vsepp.base.digests import short_digest
 from vsepp.base.errors import PHASES, VseppError
-from vsepp.base.files import is_there, short_digest
+from vsepp.base.files import is_there
+from vsepp.base.run_spec import EvaluationSpec, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
 from vsepp.base.spec import (
     CaptionKeys,
     CaptionStatesSpec,
@@ -21,13 +23,8 @@ from vsepp.base.spec import (
     CropSpec,
     EncoderSpec,
     EncoderWeightsSpec,
-    EvaluationSpec,
     FeaturesSpec,
-    ModelSpec,
     PicturesSpec,
-    RunSpec,
-    ScheduleSpec,
-    SizeAugmentationSpec,
     StoreSpec,
     TapeSpec,
     VectorsSpec,

@@ -21,10 +21,11 @@ from pydantic import (
 )
 from pydantic.dataclasses import dataclass
 
-from vsepp.base import spec
+from vsepp.base import run_spec, spec
 from vsepp.base.components import component_of, require_known
 from vsepp.base.declared import STRICT, Count, Crops, Name, Role, Seed, SplitName, adapter
-from vsepp.base.spec import COMPONENTS, Component, Mode
+from vsepp.base.run_spec import COMPONENTS, Mode
+from vsepp.base.spec import Component
 from vsepp.report.entries import Protocol
 
 Trainset = Literal["1C", "10C", "RC", "regions", "1C+rV", "10C+rV", "RC+rV", "regions+rV"]
@@ -57,7 +58,11 @@ Defaults = Annotated[
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class RunKeys(
-    spec.CaptionKeys, spec.SizeAugmentationSpec, spec.ScheduleSpec, spec.TrainingKeys, spec.ModelSpec
+    spec.CaptionKeys,
+    run_spec.SizeAugmentationSpec,
+    run_spec.ScheduleSpec,
+    run_spec.TrainingKeys,
+    run_spec.ModelSpec,
 ):
     """A run: what its entry, the entries that it inherits from and all layers say together."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from vsepp.base.components import module_name
-from vsepp.base.files import value_digest
+from vsepp.base.digests import value_digest
 from vsepp.base.manifest import CLOCKED, MANIFEST
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.code import code_digest

@@ -18,8 +18,9 @@ from typing import Any
 
 from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import is_there, read_json, reading, value_digest, write_text
+from vsepp.base.files import is_there, read_json, reading, write_text
 from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.pipeline.making import make

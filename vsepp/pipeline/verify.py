@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vsepp.base.digests import FileCache, path_digest
 from vsepp.base.errors import VseppError, fixes, pull, snakemake
-from vsepp.base.files import FileCache, path_digest
 from vsepp.base.manifest import ancestors_of, artefact_digest, differences, read_manifest
 from vsepp.base.spec import to_dict
 from vsepp.pipeline.fitting import shown

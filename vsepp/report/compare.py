@@ -18,8 +18,8 @@ import numpy as np
 from vsepp.base.declared import PROTOCOLS
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.progress import table
 from vsepp.base.publish import evaluation_of
+from vsepp.base.words import table
 from vsepp.evaluation import intervals
 from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import Effect, Interval, Level

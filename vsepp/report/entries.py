@@ -17,7 +17,8 @@ from pydantic.dataclasses import dataclass
 from vsepp.base import components
 from vsepp.base.components import component_of
 from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
-from vsepp.base.spec import Component, seeded
+from vsepp.base.run_spec import seeded
+from vsepp.base.spec import Component
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, METRICS, SCORES
 from vsepp.report.models import HISTORY_FILE
 from vsepp.report.records import FILES

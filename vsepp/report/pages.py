@@ -17,8 +17,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
-from vsepp.base.manifest import MANIFEST, git_state, manifest_if_intact
+from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.progress import in_processes
+from vsepp.base.provenance import git_state
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
 from vsepp.report import TEMPLATES, cells, run_page, text

@@ -24,8 +24,9 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, as_started, fixes, pull, snakemake
-from vsepp.base.files import csv_text, read_json, reading, value_digest, write_arrays, write_text
+from vsepp.base.files import csv_text, read_json, reading, write_arrays, write_text
 from vsepp.base.manifest import (
     MANIFEST,
     SEAL,
@@ -37,7 +38,8 @@ from vsepp.base.manifest import (
     require_input,
     require_intact,
 )
-from vsepp.base.spec import EvaluationSpec, seeded, to_dict
+from vsepp.base.run_spec import EvaluationSpec, seeded
+from vsepp.base.spec import to_dict
 from vsepp.report.models import (
     HISTORY_FILE,
     METRICS_FILE,

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from vsepp.base.declared import FOLDS
 from vsepp.base.manifest import ancestors_of
-from vsepp.base.progress import bytes_text
+from vsepp.base.words import bytes_text
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.report import text
 from vsepp.report.answers import Answer, Answers, Item

@@ -1,5 +1,10 @@
-"""Generated scenes: rendered images with captions, and a script that pretrains the mini encoders on other scenes.
+"""Generated scenes: rendered images with captions, in the raw layouts of MS-COCO and Flickr30K.
 
-Read `world` (what is there), `render` and `grammar` (how it looks and is described), `layouts` (its files) and `pretrain`. It imports
-`base`, and `pretrain` also `features` and `models`.
+- `world`: what is in a scene.
+- `render`: how it looks.
+- `grammar`: how people describe it.
+- `layouts`: its files, which readers of the real data read.
+- `pretrain`: a script that pretrains the encoders of `mini` on other scenes.
+
+Read it in this order. It imports `base`; `pretrain` also `features` and `models`.
 """

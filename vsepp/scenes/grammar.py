@@ -151,14 +151,14 @@ class _Speaker:
 
     def relate(self, scene: Scene, things: list[Thing]) -> str:
         """`A to the left of B`, `B with A on its left`, the others behind."""
-        one, other, *rest = things
-        side = _side(scene, one, other)
-        near = scene.gap(one, other) < 1.6
-        first, second = self.mention(one), self.mention(other)
+        thing, other, *rest = things
+        side = _side(scene, thing, other)
+        near = scene.gap(thing, other) < 1.6
+        first, second = self.mention(thing), self.mention(other)
         if near and self.happens(0.4):
             what = f"{first} {self.word(_BESIDE)} {second}"
         elif self.happens(0.25):
-            what = f"{first} with {second} {self.word(_SIDES[_side(scene, other, one)])}"
+            what = f"{first} with {second} {self.word(_SIDES[_side(scene, other, thing)])}"
         else:
             what = f"{first} {self.word(_RELATIONS[side])} {second}"
         return f"{what}, and {self.enumerate(rest)}" if rest else what
@@ -181,9 +181,9 @@ class _Speaker:
         return "in the middle" if self.happens(0.5) else "in the centre"
 
 
-def _side(scene: Scene, one: Thing, other: Thing) -> str:
-    """Side of `other` on which `one` lies, by the longer of the two distances."""
-    right, down = (one.x - other.x) * scene.width, (one.y - other.y) * scene.height
+def _side(scene: Scene, thing: Thing, other: Thing) -> str:
+    """Side of `other` on which `thing` lies, by the longer of the two distances."""
+    right, down = (thing.x - other.x) * scene.width, (thing.y - other.y) * scene.height
     if abs(right) > abs(down):
         return "right" if right > 0 else "left"
     return "below" if down > 0 else "above"

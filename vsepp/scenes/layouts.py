@@ -86,7 +86,8 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
 
 
 def _photographs(spec: ScenesSpec, layout: str, number: int) -> list[Photograph]:
-    """All scenes of a layout in the order of its Karpathy file: val2014 first, splits mixed within a folder."""
+    """All scenes of a layout in the order of its Karpathy file: val2014 first, splits
+    mixed within a folder."""
     scenes = []
     for index, split in enumerate(LAYOUTS[layout]):
         rng = np.random.default_rng([spec.seed, number, 0, index])
@@ -114,7 +115,7 @@ def _drawn(photographs: list[Photograph], root: Path, settings: Difficulty, work
         (root / folder).mkdir(parents=True)
     chunks = [photographs[start : start + _CHUNK] for start in range(0, len(photographs), _CHUNK)]
     results = in_processes(_draw_chunk, [(chunk, root, settings) for chunk in chunks], workers)
-    drawn = dict(track(results, len(photographs), f"scenes of {root.name}", "image", each=_CHUNK))
+    drawn = dict(track(results, len(photographs), f"scenes of {root.name}", "image", per_item=_CHUNK))
     return [captions for number in range(len(chunks)) for captions in drawn[number]]
 
 

@@ -1,12 +1,14 @@
-"""Pretraining of the mini encoders, whose weights come with the package: what ImageNet is to VGG19 and ResNet152.
+"""Pretraining of the mini encoders, whose weights come with the package: what ImageNet is
+to VGG19 and ResNet152.
 
     python -m vsepp.scenes.pretrain vsepp/shipped/encoders
 
 writes them again, in two minutes on a core; on another CPU with other last digits.
 
-Single objects on two-coloured backgrounds are classified coarsely: by family of shapes, by surface and by tones. Captions
-name none of these colours and only half of these shapes; the textures have two hues, and the backgrounds are neither grass
-nor storm. So the frozen features do not already hold what captions say, and fine-tuning has something to gain.
+Single objects on two-coloured backgrounds are classified coarsely: by family of shapes, by surface and by
+tones. Captions name none of these colours and only half of these shapes; the textures have two hues, and the
+backgrounds are neither grass nor storm. So the frozen features do not already hold what captions say, and
+fine-tuning has something to gain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Draw a scene: objects with shading, texture, outline and shadow, on a sky over a ground with their details, antialiased."""
+"""Draw a scene: objects with shading, texture, outline and shadow, on a sky over a ground with their
+details, antialiased."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ _TEXTURE_PERIOD = 5.6
 
 
 def render_scene(scene: Scene, rng: np.random.Generator, settings: Difficulty) -> Image.Image:
-    """Draw a scene in RGB; `rng` is the source of the background's details, the colour jitter and the noise."""
+    """Draw a scene in RGB; `rng` is the source of the background's details, the colour
+    jitter and the noise."""
     size = (scene.width * SUPERSAMPLING, scene.height * SUPERSAMPLING)
     canvas = backdrop(scene.ground, scene.sky, size, rng)
     for thing in scene.things:

@@ -1,4 +1,5 @@
-"""Scenes: objects with attributes on a background, before anything is drawn or described; and the words for what is in them."""
+"""Scenes: objects with attributes on a background, before anything is drawn or described; and the words
+for what is in them."""
 
 from __future__ import annotations
 
@@ -108,10 +109,10 @@ class Scene:
         """Radius of an object of this scene, pixels."""
         return SIZES[thing.size] * min(self.width, self.height)
 
-    def gap(self, one: Thing, other: Thing) -> float:
+    def gap(self, thing: Thing, other: Thing) -> float:
         """Distance between two objects as a fraction of their summed radii; below 1 they cover each other."""
-        distance = np.hypot((one.x - other.x) * self.width, (one.y - other.y) * self.height)
-        return float(distance / (self.radius(one) + self.radius(other)))
+        distance = np.hypot((thing.x - other.x) * self.width, (thing.y - other.y) * self.height)
+        return float(distance / (self.radius(thing) + self.radius(other)))
 
 
 def sample_split(rng: np.random.Generator, count: int, side: int, settings: Difficulty) -> list[Scene]:

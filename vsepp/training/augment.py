@@ -22,7 +22,7 @@ from vsepp.base.hashed import (
     uniform,
 )
 from vsepp.base.placement import upload
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import MASK, PAD, SPECIAL, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images, Source

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from vsepp.base.placement import upload
-from vsepp.base.spec import ScheduleSpec
+from vsepp.base.run_spec import ScheduleSpec
 from vsepp.losses import Batch
 from vsepp.training.data import TrainingData
 from vsepp.training.matching import Candidates

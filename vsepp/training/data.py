@@ -10,7 +10,7 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import Vocabulary
 from vsepp.data.tables import SplitRows, read_tables, split_rows
 from vsepp.features.captions import open_captions

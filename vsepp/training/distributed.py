@@ -21,7 +21,7 @@ import torch.distributed as dist
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 
 T = TypeVar("T")
 

@@ -17,9 +17,11 @@ import torch
 from vsepp.base.errors import VseppError
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.placement import Placing
-from vsepp.base.progress import duration_text, track
+from vsepp.base.progress import track
 from vsepp.base.publish import CONFIG, EMBEDDINGS, MODEL_FILE, publish, spec_of
-from vsepp.base.spec import RunSpec, ScheduleSpec, to_json
+from vsepp.base.run_spec import RunSpec, ScheduleSpec
+from vsepp.base.spec import to_json
+from vsepp.base.words import duration_text
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.ranks import chance_rsum, retrieval_metrics, retrieval_ranks
 from vsepp.losses import first_epoch_after

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.losses import Batch
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding
 from vsepp.models.sets import ImageBatch, Sets

@@ -14,7 +14,8 @@ from vsepp.apps.cli import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import read_manifest, write_manifest
-from vsepp.base.spec import RunSpec, VocabularySpec, from_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import VocabularySpec, from_dict
 from vsepp.pipeline.making import make
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS

@@ -14,8 +14,8 @@ from safetensors.torch import save_file
 
 import vsepp
 from vsepp.apps.export import export_run
+from vsepp.base.digests import path_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import path_digest
 from vsepp.base.manifest import MANIFEST, read_manifest, recorded, write_manifest
 from vsepp.base.spec import to_dict, to_json
 from vsepp.data.captions import SPECIAL, Vocabulary

@@ -17,7 +17,7 @@ from plans import PARAMS, over, plan
 from processes import wait_until
 
 from vsepp.apps.cli import main
-from vsepp.base.files import FileCache
+from vsepp.base.digests import FileCache
 from vsepp.base.manifest import artefact_digest, read_manifest
 from vsepp.base.publish import RULE_SHELL
 from vsepp.base.spec import VocabularySpec

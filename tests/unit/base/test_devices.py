@@ -164,10 +164,10 @@ def test_only_gpus_that_are_visible_are_taken(monkeypatch, given, expected):
 
 
 def test_a_number_counts_the_gpus_that_are_visible():
-    assert devices.one_of(("3", "5"), 1) == ("5",)
-    assert devices.one_of(("3", "5"), None) == ("3", "5")
+    assert devices.allowed_gpus(("3", "5"), 1) == ("5",)
+    assert devices.allowed_gpus(("3", "5"), None) == ("3", "5")
     with pytest.raises(VseppError, match=r"got cuda:2, but there are 2 GPUs .* expected cuda:0 to cuda:1"):
-        devices.one_of(("3", "5"), 2)
+        devices.allowed_gpus(("3", "5"), 2)
 
 
 def test_locks_are_per_user_and_per_allocation_of_a_scheduler(tmp_path, monkeypatch):

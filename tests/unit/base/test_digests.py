@@ -11,7 +11,7 @@ import pytest
 from plans import plan
 
 import vsepp
-from vsepp.base.files import FileCache, path_digest
+from vsepp.base.digests import FileCache, path_digest
 from vsepp.pipeline.code import code_digest
 
 MH, SH, TRAINING = "vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges", "vsepp.training.loop"

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from vsepp.base.manifest import git_state, read_manifest, recorded, uncommitted_steps, write_manifest
+from vsepp.base.manifest import read_manifest, recorded, uncommitted_steps, write_manifest
+from vsepp.base.provenance import git_state
 
 
 @pytest.fixture

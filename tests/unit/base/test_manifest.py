@@ -5,8 +5,8 @@ import threading
 import pytest
 from processes import wait_until
 
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest
 from vsepp.base.manifest import (
     Manifest,
     ancestors_of,

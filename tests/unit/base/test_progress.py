@@ -8,6 +8,8 @@ from processes import python
 
 from vsepp.base import progress
 from vsepp.base.progress import track_amount
+from vsepp.base.provenance import cpu_seconds
+from vsepp.base.words import duration_text
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,7 @@ from vsepp.base.progress import track_amount
     ],
 )
 def test_times_are_said_as_one_says_them(seconds, text):
-    assert progress.duration_text(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_a_line_of_a_log_has_a_bound_and_cannot_steer_the_terminal():
@@ -48,14 +50,14 @@ def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
 
 
 def test_seconds_of_processors_are_those_of_this_process_and_of_children_that_ended():
-    before = progress.cpu_seconds()
+    before = cpu_seconds()
     python("while sum(__import__('os').times()[:2]) < 0.3: pass")
-    assert progress.cpu_seconds() - before >= 0.3 - 1e-9
+    assert cpu_seconds() - before >= 0.3 - 1e-9
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
 def test_what_the_starting_process_took_is_not_counted():
     """`getrusage` would say 300 MB of a program that a process of that size starts."""
-    program = "from vsepp.base.progress import peak_memory; print(peak_memory())"
+    program = "from vsepp.base.provenance import peak_memory; print(peak_memory())"
     starting = f"import subprocess, sys; held = bytearray(300_000_000); sys.exit(subprocess.call([sys.executable, '-c', {program!r}]))"
     assert 1e6 < int(python(starting)) < 100e6

@@ -7,14 +7,8 @@ import specs
 from plans import plan
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import (
-    CorpusSpec,
-    RunSpec,
-    ScenesSpec,
-    from_dict,
-    to_dict,
-    to_json,
-)
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import CorpusSpec, ScenesSpec, from_dict, to_dict, to_json
 
 
 def test_json_is_canonical_and_leaves_out_what_equals_its_default():

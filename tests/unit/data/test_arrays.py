@@ -9,7 +9,7 @@ import pytest
 
 from vsepp.base.errors import VseppError
 from vsepp.data.arrays import NpyRows, open_rows, read_npz, write_rows
-from vsepp.data.raw import Container
+from vsepp.data.container import Container
 
 ROWS = np.arange(12, dtype=np.float32).reshape(3, 4)
 

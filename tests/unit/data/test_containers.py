@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.data.raw import Container
+from vsepp.data.container import Container
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from raw_layouts import (
 )
 
 from vsepp.base.errors import VseppError
+from vsepp.data.container import Container
 from vsepp.data.corpus import make_tables
-from vsepp.data.raw import Container
 
 LAYOUTS = {"coco": write_coco, "karpathy": write_karpathy, "flickr8k": write_flickr8k}
 

@@ -3,7 +3,7 @@
 import json
 import os
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 from vsepp.base.manifest import artefact_digest, sidecar_path
 from vsepp.base.spec import SourceSpec
 from vsepp.data.download import fetch

@@ -14,7 +14,8 @@ from safetensors.torch import save_file
 from specs import change
 from test_sets import under
 
-from vsepp.base.spec import Component, EvaluationSpec
+from vsepp.base.run_spec import EvaluationSpec
+from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.best import best_columns

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from test_sets import under
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import EvaluationSpec
+from vsepp.base.run_spec import EvaluationSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, split_rows, write_tables
 from vsepp.evaluation.encode import encode_split, open_run

@@ -18,7 +18,8 @@ from legacy_files import (
 from torch import nn
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component, CropSpec, RunSpec, from_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import Component, CropSpec, from_dict
 from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder

@@ -7,7 +7,7 @@ from closeness import assert_near
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.progress import peak_memory
+from vsepp.base.provenance import peak_memory
 from vsepp.base.spec import Component
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding, l2_normalise, load_joint

@@ -9,7 +9,8 @@ import pytest
 from plans import PARAMS, copied, edit, plan
 
 from vsepp.base.errors import PHASES, VseppError
-from vsepp.base.spec import Component, SizeAugmentationSpec, to_dict
+from vsepp.base.run_spec import SizeAugmentationSpec
+from vsepp.base.spec import Component, to_dict
 from vsepp.losses import first_epoch_after
 from vsepp.pipeline.planner import make_plan
 from vsepp.shipped import encoder_weights

@@ -6,8 +6,8 @@ import pytest
 from artefacts import row, written
 from plans import PARAMS, copied, plan, refused
 
+from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import value_digest
 from vsepp.base.spec import ScenesSpec
 from vsepp.pipeline.table import MissingInput, read_table
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from artefacts import artefact, changed
 
-from vsepp.base.files import FileCache
+from vsepp.base.digests import FileCache
 from vsepp.base.manifest import read_manifest, recorded
 from vsepp.pipeline.verify import verify, verify_all
 

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 from pycocotools.coco import COCO
 
+from vsepp.base.digests import path_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import path_digest
 from vsepp.base.spec import ScenesSpec, from_dict, to_dict
 from vsepp.scenes.layouts import generate
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from vsepp.base.declared import PIECES
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import CaptionKeys, SizeAugmentationSpec
+from vsepp.base.run_spec import SizeAugmentationSpec
+from vsepp.base.spec import CaptionKeys
 from vsepp.data.captions import END, MASK, PAD, SPECIAL, SPECIAL_PIECES, START, UNKNOWN, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images

@@ -9,7 +9,8 @@ import torch
 from tiny_corpus import assert_same_results, history, run_in, weights
 
 from vsepp.base.placement import Placing
-from vsepp.base.spec import RunSpec, from_dict, to_dict
+from vsepp.base.run_spec import RunSpec
+from vsepp.base.spec import from_dict, to_dict
 from vsepp.models.joint import l2_normalise
 from vsepp.training.data import load_training_data
 from vsepp.training.loop import train

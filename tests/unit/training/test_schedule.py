@@ -5,7 +5,8 @@ import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, killed_at, run_in
 
-from vsepp.base.spec import Component, ScheduleSpec
+from vsepp.base.run_spec import ScheduleSpec
+from vsepp.base.spec import Component
 from vsepp.training.checkpoint import FILE
 from vsepp.training.loop import encoder_trains, learning_rate, loss_factor
 

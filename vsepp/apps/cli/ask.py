@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.apps.cli.common import a_path, add_params, add_step
 from vsepp.base.errors import VseppError
 from vsepp.base.files import require_file, require_folder
-from vsepp.base.progress import table
+from vsepp.base.words import table
 from vsepp.shipped import model_folder
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from vsepp.base import components
 from vsepp.base.components import module_name
 from vsepp.base.errors import VseppError
 from vsepp.base.files import is_there, output_folder
-from vsepp.base.spec import EvaluationSpec
+from vsepp.base.run_spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
 from vsepp.pipeline.making import make, take_machine
 from vsepp.pipeline.step import Artefact, Facts, Input, Inputs, Job, Step

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
+from vsepp.base.digests import KEPT_DIGESTS, FileCache
 from vsepp.base.errors import PHASES, VseppError, fixes, snakemake
-from vsepp.base.files import DIGESTS, FileCache
 from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.progress import bytes_text
-from vsepp.base.words import plural
+from vsepp.base.words import bytes_text, plural
 
 if TYPE_CHECKING:
     from vsepp.pipeline.plan import Plan
@@ -61,8 +60,8 @@ def verify(options: argparse.Namespace) -> None:
             "null, or make this variant with Snakemake alone"
         )
     if options.full:
-        DIGESTS.unlink(missing_ok=True)
-    known = FileCache(DIGESTS)
+        KEPT_DIGESTS.unlink(missing_ok=True)
+    known = FileCache(KEPT_DIGESTS)
     findings = verify_all(plan.table.values(), known, options.phase, config_option(options))
     bad = [finding for finding in findings if finding.differences]
     by_other_code = [finding for finding in findings if finding.other_code and not finding.differences]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.apps.cli.common import add_params, add_step
 from vsepp.base.errors import VseppError, did_you_mean
 from vsepp.base.manifest import differences, manifest_if_intact
-from vsepp.base.progress import table
+from vsepp.base.words import table
 
 if TYPE_CHECKING:
     from vsepp.pipeline.plan import Plan
@@ -145,7 +145,8 @@ def _protocols(plan: Plan, runs: Iterable[str]) -> str:
 def show(options: argparse.Namespace) -> None:
     """Print a run's resolved values."""
     from vsepp.base.components import checked, module_name
-    from vsepp.base.spec import COMPONENTS, Component, to_json
+    from vsepp.base.run_spec import COMPONENTS
+    from vsepp.base.spec import Component, to_json
 
     plan = plan_of(options)
     known = plan.parameters.runs

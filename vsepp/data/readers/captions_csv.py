@@ -1,7 +1,7 @@
 """Your own pictures: a folder, and a table of captions.
 
-Roles: `images` (a folder or zip archive) and `captions` (a table of images, captions and optionally splits, as
-`vsepp.data.caption_files` reads it). A picture has one row per caption.
+Roles: `images` (a folder or zip archive) and `captions` (a table of images, captions and optionally splits,
+as `vsepp.data.caption_files` reads it). A picture has one row per caption.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, image_ids
 
 FILES = ("images", "captions")
 EXIF_ORIENTATION = "applied"
-"""Pictures as their owner sees them; photographs of the papers are turned or not as `exif_orientation` says."""
+"""Pictures as their owner sees them; photographs of the papers are turned or not as
+`exif_orientation` says."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Options:
 
 
 def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
-    """Read the pictures in the order of the table; errors as in `vsepp.data.caption_files` and `images_of`."""
+    """Read the pictures in the order of the table; errors as in
+    `vsepp.data.caption_files` and `images_of`."""
     options = components.options("reader", spec.reader)
     table = read_captions(files["captions"], columns_of(options.columns))
     return RawCorpus(images_of(table), left_out=table.problems)
@@ -40,8 +42,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
 def images_of(table: CaptionTable) -> list[CaptionedImage]:
     """Pictures in the order of a table.
 
-    A caption's id is its row, from 1. Without a column `split` a tenth of the pictures is `test` and a tenth `val`, by a
-    hash of their names: a picture keeps its split when others are added.
+    A caption's id is its row, from 1. Without a column `split` a tenth of the pictures is `test` and a tenth
+    `val`, by a hash of their names: a picture keeps its split when others are added.
 
     Raises
     ------

@@ -39,8 +39,8 @@ class Options:
     """How the split file is read."""
 
     captions: Literal["as_listed", "by_id"] = "as_listed"
-    """An image's captions in the order of its `sentids`, or by rising id. If a corpus uses the first five, the order
-    decides which of six or seven are used: the field's id lists have the five lowest."""
+    """An image's captions in the order of its `sentids`, or by rising id. If a corpus uses the first five,
+    the order decides which of six or seven are used: the field's id lists have the five lowest."""
 
 
 class Annotation(TypedDict):
@@ -66,8 +66,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed files; on a sentence id that COCO does not have, or has for another image; on a file name that
-        belongs to another image.
+        On malformed files; on a sentence id that COCO does not have, or has for another image; on a file name
+        that belongs to another image.
     """
     options = components.options("reader", spec.reader)
     entries = karpathy.load(files["splits"], "dataset_coco.json")
@@ -83,7 +83,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
             if annotation is None or annotation["image_id"] != cocoid:
                 actual = f"is of image {annotation['image_id']}" if annotation else "is not there"
                 raise VseppError(
-                    f"{entry.listed_in}: sentid {sentid} {actual} in {source}, expected image {cocoid}; fetch both releases again"
+                    f"{entry.listed_in}: sentid {sentid} {actual} in {source}, expected image {cocoid}; "
+                    "fetch both releases again"
                 )
             captions.append(Caption(sentid, annotation["caption"]))
         images.append(
@@ -112,7 +113,8 @@ def _annotations(path: Path, member: str) -> tuple[COCO, str]:
     for row, annotation in enumerate(annotations):
         if coco.anns[annotation["id"]] is not annotation:  # of two annotations of one id it keeps the last
             raise VseppError(
-                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file again"
+                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file "
+                "again"
             )
     return coco, file.where
 
@@ -125,7 +127,7 @@ def _part(entry: CaptionedImage, cocoid: int | None) -> str:
     name = _NAME.fullmatch(path.name)
     if part is None or cocoid is None or (name and (name[1], int(name[2])) != (part[1], cocoid)):
         raise VseppError(
-            f"{entry.listed_in}: {shortly(entry.path)}, cocoid {cocoid}: belongs to neither train2014 nor val2014, or its file name "
-            "is not that of its cocoid; expected COCO 2014"
+            f"{entry.listed_in}: {shortly(entry.path)}, cocoid {cocoid}: belongs to neither train2014 nor "
+            "val2014, or its file name is not that of its cocoid; expected COCO 2014"
         )
     return part[1]

@@ -36,8 +36,9 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     Raises
     ------
     VseppError
-        On malformed lines, on captions of a photograph that are not numbered 0, 1, 2, … in this order, on a caption file without
-        an end of its last line (the release has one, so the file is cut), and on listed photographs without captions.
+        On malformed lines, on captions of a photograph that are not numbered 0, 1, 2, … in this order, on a
+        caption file without an end of its last line (the release has one, so the file is cut), and on listed
+        photographs without captions.
     """
     tokens = read_raw(files["text"], CAPTIONS)
     captions = _captions(tokens)
@@ -48,7 +49,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
             name = content.strip()
             if name not in captions:
                 raise VseppError(
-                    f"{file.where}: line {line}: {shortly(name)} has no caption in {tokens.where}; fix the list"
+                    f"{file.where}: line {line}: {shortly(name)} has no caption in {tokens.where}; fix the "
+                    "list"
                 )
             images.append(
                 CaptionedImage(
@@ -73,13 +75,15 @@ def _captions(file: RawFile) -> dict[str, list[Caption]]:
         row = _ROW.fullmatch(content)
         if row is None:
             raise VseppError(
-                f"{file.where}: line {line}: got {shortly(content)}; expected NAME.jpg#k, a tab and the caption"
+                f"{file.where}: line {line}: got {shortly(content)}; expected NAME.jpg#k, a tab and the "
+                "caption"
             )
         before = captions.setdefault(row["name"], [])
         if int(row["number"]) != len(before):
             raise VseppError(
-                f"{file.where}: line {line}: got caption {row['number']} of {shortly(row['name'])}, expected {len(before)}: a "
-                "photograph's captions are numbered 0, 1, 2, … in this order; fetch the file again"
+                f"{file.where}: line {line}: got caption {row['number']} of {shortly(row['name'])}, expected "
+                f"{len(before)}: a photograph's captions are numbered 0, 1, 2, … in this order; fetch the "
+                "file again"
             )
         before.append(Caption(line, row["text"]))
     return captions

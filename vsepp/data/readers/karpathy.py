@@ -40,7 +40,8 @@ class Entry:
     filepath: str = ""
     cocoid: RawId | None = None
     sentids: list[RawId] = field(default=None)  # type: ignore[arg-type]
-    """Ids of its captions in their order; `None` where the file has none, but never `null` in it: defaults are not validated."""
+    """Ids of its captions in their order; `None` where the file has none, but never `null` in it:
+    defaults are not validated."""
     sentences: list[Sentence] = field(default_factory=list)
 
 
@@ -90,7 +91,8 @@ def load(path: Path, member: str) -> list[tuple[CaptionedImage, int | None]]:
         if sorted(listed) != sorted(sentids):
             differing = sorted(set(listed) ^ set(sentids)) or sentids
             raise VseppError(
-                f"{where}: 'sentids' and 'sentences' disagree about {shortly(differing)}; fetch the file again, or fix this entry"
+                f"{where}: 'sentids' and 'sentences' disagree about {shortly(differing)}; fetch the file "
+                "again, or fix this entry"
             )
         image = CaptionedImage(
             image_id=PurePosixPath(entry.filename).stem,

@@ -2,10 +2,11 @@
 `10crop_precomp`), and the regions of SCAN, which VSE∞ trains on.
 
 Role `folder`: the folder, or a zip archive of it, with `{train,dev,test}_ims.npy`, float32, and
-`{train,dev,test}_caps.txt`, one caption a line, five an image. VSE++'s arrays are `(n, dim)`, L2-normalised; regions are
-`(n, 36, 2048)`, as a detector gave them. There are no photographs. Some files repeat each image's row five times, once a
-caption, others have it once. Where there are `testall` files, which hold all 5,000 test images of COCO, they are the test
-split. Where there is an `_ids.txt`, its lines are the images' ids, one an image or one a caption.
+`{train,dev,test}_caps.txt`, one caption a line, five an image. VSE++'s arrays are `(n, dim)`, L2-normalised;
+regions are `(n, 36, 2048)`, as a detector gave them. There are no photographs. Some files repeat each image's
+row five times, once a caption, others have it once. Where there are `testall` files, which hold all 5,000
+test images of COCO, they are the test split. Where there is an `_ids.txt`, its lines are the images' ids, one
+an image or one a caption.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 from vsepp.base.errors import VseppError, first_of
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
-from vsepp.data.raw import Caption, CaptionedImage, Container, RawCorpus, RawFile, read_raw
+from vsepp.data.container import Container
+from vsepp.data.raw import Caption, CaptionedImage, RawCorpus, RawFile, read_raw
 
 CITATION = (
     "Faghri, Fleet, Kiros and Fidler, 2018: VSE++, features released with its code; "
@@ -34,8 +36,9 @@ CAPTIONS_PER_IMAGE = 5
 def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
     """Read train, val (`dev`) and test (`testall`, where it exists).
 
-    An image's id comes from `_ids.txt`, or else is `train-0`; its path is `train_ims.npy#0`: file and row of its feature, the first
-    of five rows if they are repeated. A caption's id is its number over the three files, from 0.
+    An image's id comes from `_ids.txt`, or else is `train-0`; its path is `train_ims.npy#0`: file and
+    row of its feature, the first of five rows if they are repeated. A caption's id is its number over
+    the three files, from 0.
 
     Raises
     ------
@@ -50,8 +53,8 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
         texts = file.lines()
         if blank := [str(line) for line, text in enumerate(texts, start=1) if not text.strip()]:
             raise VseppError(
-                f"{file.where}: blank lines: {first_of(blank)}; expected a caption a line, five an image: delete a blank line at "
-                "the end, and fetch the file again where one stands before it"
+                f"{file.where}: blank lines: {first_of(blank)}; expected a caption a line, five an image: "
+                "delete a blank line at the end, and fetch the file again where one stands before it"
             )
         split = _images(prefix, texts, first_id, rows, file)
         if container.locate(f"{prefix}_ids.txt"):
@@ -83,7 +86,8 @@ def feature_files(container: Container) -> dict[str, NpyRows]:
     if len({rows.row_shape for rows in features.values()}) > 1:
         shapes = ", ".join(f"{rows.where} has {_times(rows.row_shape)}" for rows in features.values())
         raise VseppError(
-            f"features of one encoder must have one shape an image, dim or vectors × dim: {shapes}; fetch the folder again"
+            f"features of one encoder must have one shape an image, dim or vectors × dim: {shapes}; fetch "
+            "the folder again"
         )
     return features
 
@@ -140,13 +144,14 @@ def _named(images: list[CaptionedImage], file: RawFile) -> list[CaptionedImage]:
     if odd or step not in (1, CAPTIONS_PER_IMAGE):
         raise VseppError(
             f"{file.where} has {len(ids)} ids; expected {len(images)}, one an image, or "
-            f"{CAPTIONS_PER_IMAGE * len(images)}, one a caption; it is of another release: fetch the folder again"
+            f"{CAPTIONS_PER_IMAGE * len(images)}, one a caption; it is of another release: fetch the folder "
+            "again"
         )
     for row, name in enumerate(ids):
         if name != (own := ids[row - row % step]):
             raise VseppError(
-                f"{file.where}: line {row + 1}: got {name!r} after {own!r}, but there are as many ids as captions; expected five "
-                "equal lines an image: fetch the folder again"
+                f"{file.where}: line {row + 1}: got {name!r} after {own!r}, but there are as many ids as "
+                "captions; expected five equal lines an image: fetch the folder again"
             )
     return [
         replace(image, image_id=name, listed_in=f"{file.where}: line {step * number + 1}")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from vsepp.base.spec import ModelSpec
+from vsepp.base.run_spec import ModelSpec
 
 
 class ImageHead(nn.Linear):

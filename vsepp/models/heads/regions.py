@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import batch_norm
 
 from vsepp.base.declared import Count
-from vsepp.base.spec import ModelSpec
+from vsepp.base.run_spec import ModelSpec
 from vsepp.models.heads import linear
 from vsepp.models.sets import padding_of
 

@@ -17,8 +17,8 @@ from pydantic import Field
 from torch import nn
 
 from vsepp.base.declared import Count, Fraction
+from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import file_digest
 from vsepp.data.captions import minilm_file
 from vsepp.models import weights
 from vsepp.models.sets import padding_of

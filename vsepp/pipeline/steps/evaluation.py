@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vsepp.base.manifest import require_input
 from vsepp.base.publish import EMBEDDINGS
-from vsepp.base.spec import EvaluationSpec, seeded
+from vsepp.base.run_spec import EvaluationSpec, seeded
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Gpu, Inputs, Job, Step
 from vsepp.pipeline.steps import released

@@ -20,7 +20,7 @@ def recorded(spec: CorpusSpec, inputs: Mapping[str, Input]) -> Inputs:
     """The corpus, and the raw files that hold features, in a folder too."""
     from vsepp.features.published import raw_features
 
-    return {**no_raw(spec, inputs), **raw_features(spec, {role: read.path for role, read in inputs.items()})}
+    return {**no_raw(spec, inputs), **raw_features({role: read.path for role, read in inputs.items()})}
 
 
 STEP = Step(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp.base.publish import EMBEDDINGS, MODEL_FILES
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Gpu, Inputs, Job, Step
 from vsepp.pipeline.steps.run import ENCODING

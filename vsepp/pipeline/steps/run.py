@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vsepp.base.publish import CONFIG, EMBEDDINGS, MODEL_FILE, VOCABULARY
-from vsepp.base.spec import RunSpec
+from vsepp.base.run_spec import RunSpec
 from vsepp.pipeline.making import take_machine
 from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
