@@ -166,15 +166,6 @@ def share(value: float) -> str:
     return f"{value:.2g}"
 
 
-def ratio(value: float | None) -> str:
-    """A ratio with two decimals; nothing where there is none.
-
-    >>> ratio(0.874), ratio(-1.5), ratio(None)
-    ('0.87', '−1.50', '')
-    """
-    return "" if value is None else rounded(value, 2)
-
-
 # --- Names -------------------------------------------------------------------------------------------------------
 
 

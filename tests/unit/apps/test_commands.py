@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -41,6 +42,14 @@ def test_help_lists_every_command_once_in_its_group(capsys):
     for title, names in GROUPS.items():
         listed = said.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
         assert [line.split()[0] for line in listed.splitlines() if line[2] != " "] == list(names)
+
+
+def test_the_help_of_every_command_ends_with_an_example_that_it_takes():
+    parser, commands = make_parser()
+    for name, command in commands.items():
+        program, *words = shlex.split(command.format_help().splitlines()[-1])
+        assert (program, words[0]) == ("vsepp", name)
+        parser.parse_args(words)
 
 
 OF_PARAMS = ["--params", str(PARAMS)]
