@@ -162,8 +162,11 @@ def paths(spec: CorpusSpec) -> dict[str, Path]:
 
 
 def read(spec: CorpusSpec) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The tables of a corpus made here."""
-    return read_corpus(spec, paths(spec))
+    """The tables of a corpus made here; `attrs["facts"]` of the images counts what was kept and what was left out."""
+    images, captions, facts = read_corpus(spec, paths(spec))
+    frame = pd.DataFrame(images)
+    frame.attrs["facts"] = facts
+    return frame, pd.DataFrame(captions)
 
 
 def zipped(spec: CorpusSpec, prefix: str = "") -> CorpusSpec:

@@ -115,9 +115,9 @@ def prepare(folder: Path, captions: Path | None = None, columns: str = "") -> Tr
     written = {role: inputs / name for role, name in _INPUT_FILES.items()}
     _write(trial, folder, table, **written)
     # The step that reads the corpus must find what was found here.
-    _, read = read_corpus(CorpusSpec(name="own", reader=Component("captions_csv")), written)
+    _, kept, _ = read_corpus(CorpusSpec(name="own", reader=Component("captions_csv")), written)
     try:
-        Vocabulary.from_captions(read, VocabularySpec(("train",), VOCABULARY_THRESHOLD))
+        Vocabulary.from_captions(kept, VocabularySpec(("train",), VOCABULARY_THRESHOLD))
     except VseppError as error:
         raise VseppError(
             f"{folder}: in the {pairs} captions of pictures to train on no word stands {VOCABULARY_THRESHOLD} times "

@@ -158,8 +158,6 @@ def reason_of(error: BaseException) -> str:
             return (
                 f"not UTF-8: line {line}, byte {start - line_start + 1}: 0x{data[start]:02x} after {before!r}"
             )
-        case ValueError() if str(error) == "embedded null byte":
-            return "a path cannot hold NUL"
     return _DAMAGED
 
 
@@ -280,8 +278,6 @@ def json_of(
 
 def yaml_of(text: str, where: str) -> Any:
     """The value of a YAML text that people write; `None` if it holds none. Errors as in `json_of`."""
-    import re
-
     import yaml  # not at start-up: it costs a twentieth of a second
 
     class Loader(yaml.CSafeLoader):

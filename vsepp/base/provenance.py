@@ -15,7 +15,7 @@ from typing import Any
 # Paths whose content decides what is computed and shown: an edit elsewhere makes nothing dirty.
 _DECIDING = ("vsepp", "params", "workflow", "profiles", "reports/templates", "Snakefile", "pyproject.toml")
 _CODE = Path(__file__).resolve().parents[2]
-_VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pandas", "pyarrow", "pillow", "nltk", "snakemake")
+_VERSIONS_OF = ("vsepp", "torch", "torchvision", "numpy", "pyarrow", "pillow", "nltk", "snakemake")
 
 
 @cache

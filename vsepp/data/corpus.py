@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError, first_of, refuse
@@ -20,7 +19,7 @@ from vsepp.base.files import shortly
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.container import Container
 from vsepp.data.raw import CaptionedImage, RawCorpus
-from vsepp.data.tables import write_tables
+from vsepp.data.tables import Columns, write_tables
 
 log = logging.getLogger("vsepp")
 
@@ -60,7 +59,7 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
         Smallest number of test images that the folds of later evaluations need; fewer are refused
         before anything is trained.
     """
-    images, captions = read_corpus(spec, files)
+    images, captions, facts = read_corpus(spec, files)
     count = int((images["split"] == "test").sum())
     if count < test_images:
         raise VseppError(
@@ -68,11 +67,11 @@ def make_tables(spec: CorpusSpec, files: Mapping[str, Path], out: Path, test_ima
             "lower evaluation.fold_size in the preset, or give the corpus more test images"
         )
     write_tables(out, images, captions)
-    log.info("%s: %s", spec.name, images.attrs["facts"])
-    return images.attrs["facts"]
+    log.info("%s: %s", spec.name, facts)
+    return facts
 
 
-def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[Columns, Columns, dict[str, Any]]:
     """Read a corpus from its raw files.
 
     Parameters
@@ -87,10 +86,11 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
     images
         One row per image that is in a split, in file order: `image_id`, `file_name`, `container` (role of the
         folder or archive in `files`), `member` (path inside it), `split`. If there are features but no
-        photographs, `container` is empty and `member` names file and row. `images.attrs["facts"]` counts what
-        was kept and what was left out.
+        photographs, `container` is empty and `member` names file and row.
     captions
         One row per caption: `caption_id`, `image_index` (row of `images`), `text`, `split`.
+    facts
+        Counts of what was kept and of what was left out.
 
     Raises
     ------
@@ -112,8 +112,8 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
         len(image.captions) - len(image.captions[: spec.captions_per_image]) for image in usable
     )
     facts: dict[str, Any] = {
-        "images": images["split"].value_counts(sort=False).to_dict(),
-        "captions": captions["split"].value_counts(sort=False).to_dict(),
+        "images": dict(Counter(images["split"].tolist())),
+        "captions": dict(Counter(captions["split"].tolist())),
         "ignored": ignored,
     }
     if spec.leave_out:
@@ -122,8 +122,7 @@ def read_corpus(spec: CorpusSpec, files: Mapping[str, Path]) -> tuple[pd.DataFra
         facts["unusable"] = left_out
     if first_images:
         facts["first_images"] = first_images
-    images.attrs["facts"] = facts
-    return images, captions
+    return images, captions, facts
 
 
 def usable_images(
@@ -324,21 +323,23 @@ def _first_images(
 
 
 def _tables(
-    spec: CorpusSpec, raw: Sequence[CaptionedImage], members: Sequence[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    images = pd.DataFrame(
-        [
-            (image.image_id, PurePosixPath(image.path).name, image.container, member, image.split)
-            for image, member in zip(raw, members, strict=True)
-        ],
-        columns=["image_id", "file_name", "container", "member", "split"],
-        dtype="str",
-    )
-    rows = [
+    spec: CorpusSpec, images: Sequence[CaptionedImage], members: Sequence[str]
+) -> tuple[Columns, Columns]:
+    texts = {
+        "image_id": [image.image_id for image in images],
+        "file_name": [PurePosixPath(image.path).name for image in images],
+        "container": [image.container for image in images],
+        "member": members,
+        "split": [image.split for image in images],
+    }
+    captions = [
         (caption.caption_id, index, caption.text, image.split)
-        for index, image in enumerate(raw)
+        for index, image in enumerate(images)
         for caption in image.captions[: spec.captions_per_image]
     ]
-    captions = pd.DataFrame(rows, columns=["caption_id", "image_index", "text", "split"])
-    types = {"caption_id": np.int64, "image_index": np.int32, "text": "str", "split": "str"}
-    return images, captions.astype(types)
+    types = {"caption_id": np.int64, "image_index": np.int32, "text": object, "split": object}
+    columns = zip(*captions, strict=True) if captions else [()] * len(types)
+    return (
+        {name: np.array(values, dtype=object) for name, values in texts.items()},
+        {name: np.array(values, kind) for (name, kind), values in zip(types.items(), columns, strict=True)},
+    )

@@ -25,6 +25,9 @@ CAPTIONS = pa.schema(
     [("caption_id", pa.int64()), ("image_index", pa.int32()), ("text", pa.string()), ("split", pa.string())]
 )
 
+Columns = dict[str, np.ndarray]
+"""Name → column `(rows,)`; text as Python strings."""
+
 
 class Table:
     """Columns of equal length, as arrays by name. A column is read from its file when it is first asked for.
@@ -70,7 +73,7 @@ class Table:
         return int(self._file.metadata.num_rows)
 
 
-def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> None:
+def write_tables(folder: Path, images: Columns | pd.DataFrame, captions: Columns | pd.DataFrame) -> None:
     """Write both tables into a folder; see `read_tables` for their columns.
 
     Parameters
@@ -80,9 +83,10 @@ def write_tables(folder: Path, images: pd.DataFrame, captions: pd.DataFrame) -> 
     images, captions
         The tables.
     """
-    for name, frame, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
-        # Without pandas' own metadata, which would give the same table other bytes under another version.
-        table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False).replace_schema_metadata(None)
+    for name, columns, schema in (("images", images, IMAGES), ("captions", captions, CAPTIONS)):
+        # Without the metadata of a data frame, which would give the same table other bytes under
+        # another version of pandas.
+        table = pa.table(columns, schema=schema).replace_schema_metadata(None)
         with whole_file(folder / f"{name}.parquet") as partial:
             pq.write_table(table, partial, compression="zstd")
 
