@@ -62,7 +62,7 @@ from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
 from vsepp.report.figures import FigureOfLosses
-from vsepp.report.plots import Said, read_data
+from vsepp.report.plots import Description, read_data
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
 class Figure(FigureOfLosses):
@@ -78,7 +78,7 @@ class Figure(FigureOfLosses):
     def draw(self, canvas, material):
         found = read_data(material)
         canvas.subplots().plot([0], [found["at"]], marker="o")
-        return Said(caption=[f"Losses: {found['losses']}, at {self.at}."])
+        return Description(caption=[f"Losses: {found['losses']}, at {self.at}."])
 '''
 """A kind of figure."""
 

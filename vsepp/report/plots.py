@@ -64,10 +64,10 @@ class Material:
         VseppError
             When they were not measured on one test set.
         """
-        there = {run: self.models[run] for run in runs if run in self.models}
+        shown = {run: self.models[run] for run in runs if run in self.models}
         if protocol:
-            require_one_test([model for models in there.values() for model in models], protocol)
-        return {run: sound(models) for run, models in there.items()}
+            require_one_test([model for models in shown.values() for model in models], protocol)
+        return {run: sound(models) for run, models in shown.items()}
 
     def trouble(self, runs: Sequence[str]) -> dict[str, str]:
         """Runs without a sound seed → why, with their seeds."""
@@ -75,7 +75,7 @@ class Material:
 
 
 @dataclass
-class Said:
+class Description:
     """What is told of a figure in words."""
 
     caption: list[str] = field(default_factory=list)
@@ -147,17 +147,17 @@ def write_figure(
     material = Material(report, models, published, report.data.get(name, ""))
     runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
 
-    def draw(canvas: Canvas) -> Said:
+    def draw(canvas: Canvas) -> Description:
         is_empty = bool(runs) and models.keys().isdisjoint(runs)
         if is_empty or (isinstance(spec, FigureOfLosses) and not material.folder):
             empty_panel(canvas.subplots(), "not run")
-            said = Said()
+            description = Description()
         else:
-            said = spec.draw(canvas, material)
+            description = spec.draw(canvas, material)
         if isinstance(spec, FigureOfRuns):
-            said.caption += _about_runs(runs, models, spec.protocol)
-            said.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
-        return said
+            description.caption += _about_runs(runs, models, spec.protocol)
+            description.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
+        return description
 
     inches = WIDTHS[spec.width], spec.height
     return write(name, spec.title, spec.caption, inches, report.context, folder, draw, runs)
@@ -170,7 +170,7 @@ def write(
     inches: tuple[float, float],
     context: ContextSpec,
     folder: Path,
-    draw: Callable[[Canvas], Said],
+    draw: Callable[[Canvas], Description],
     runs: tuple[str, ...] = (),
 ) -> Drawn:
     """Draw a figure, in type like the paper's where the context asks for it, and write all formats."""
@@ -183,29 +183,29 @@ def write(
         # A caption may hold characters that no font of ours has: an empty box stands for each.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
         figure = Figure(figsize=inches, layout="constrained")
-        said = draw(figure)
+        description = draw(figure)
         for file in files:
             with whole_file(file) as partial:
                 figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
             # Once is enough: all formats have the places that the first one got.
             figure.set_layout_engine("none")
-    alt = " ".join([title.rstrip(".") + ".", *(said.alt or ["Nothing was run."])])
-    caption = " ".join(filter(None, [caption, *said.caption]))
+    alt = " ".join([title.rstrip(".") + ".", *(description.alt or ["Nothing was run."])])
+    caption = " ".join(filter(None, [caption, *description.caption]))
     width = float(figure.get_size_inches()[0])
     return Drawn(title, f"figures/{name}.svg", alt, width, name, caption, folder, runs)
 
 
 def _about_runs(runs: Sequence[str], models: Models, protocol: str) -> list[str]:
     """Sentences on missing runs, on seeds that are left out, and on runs that are marked as made with uncommitted changes."""
-    there = {run: models[run] for run in runs if run in models}
+    shown = {run: models[run] for run in runs if run in models}
     sentences = []
-    if missing := [run for run in runs if run not in there]:
+    if missing := [run for run in runs if run not in shown]:
         named = text.listing(missing) if len(missing) <= _NAMED else f"{len(missing)} of {len(runs)} runs"
         sentences.append(f"Not run: {named}.")
-    sentences += [f"{run} {words}." for run, seeds in there.items() if (words := left_out(seeds))]
+    sentences += [f"{run} {words}." for run, seeds in shown.items() if (words := left_out(seeds))]
     training = not protocol
-    if note := text.dirty_note(dirty_steps([model for seeds in there.values() for model in seeds], training)):
-        marked = [run for run, seeds in there.items() if mark(seeds, training)]
+    if note := text.dirty_note(dirty_steps([model for seeds in shown.values() for model in seeds], training)):
+        marked = [run for run, seeds in shown.items() if mark(seeds, training)]
         sentences.append(f"{text.MARK} {text.listing(marked)}: {note}")
     return sentences
 

@@ -20,7 +20,7 @@ from vsepp.report.entries import Loss, Protocol
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
-    from vsepp.report.plots import Material, Said
+    from vsepp.report.plots import Description, Material
 
     NoProtocol = str
 else:
@@ -65,7 +65,7 @@ class AnyFigure:
         """How many labels it has."""
         return len(self.named)
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """Draw on a matplotlib figure."""
         raise NotImplementedError
 

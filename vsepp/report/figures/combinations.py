@@ -10,7 +10,7 @@ from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.report import text
 from vsepp.report.figures import AnyFigure
-from vsepp.report.plots import INK, MUTED, Material, Said
+from vsepp.report.plots import INK, MUTED, Description, Material
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -26,7 +26,7 @@ class Figure(AnyFigure):
 
     kind: Literal["combinations"]
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """GOAL's Table 1 as the tests hold it: columns are triplet weights, rows pair weights."""
         goal = components.describe("loss", "goal")
         columns, rows = (get_args(goal.options.__annotations__[name]) for name in ("triplet", "pair"))
@@ -50,7 +50,7 @@ class Figure(AnyFigure):
             for y, pair in enumerate(rows):
                 loss = losses.get(f"{triplet}, {pair}")
                 axis.text(x, y, loss or "new", ha="center", va="center", color=INK if loss else MUTED)
-        return Said(
+        return Description(
             caption=[f"Options of GOAL that differ from the defaults: {text.listing(changed)}."],
             alt=[*(f"{combination}: {loss}." for combination, loss in losses.items()), "All others are new."],
         )

@@ -15,7 +15,7 @@ from vsepp.base.declared import STRICT
 from vsepp.base.spec import Component
 from vsepp.report import text
 from vsepp.report.figures import FigureOfLosses
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, Material, Said, read_data
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, Description, Material, read_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,9 +62,9 @@ class Figure(FigureOfLosses):
         margins = [components.options("loss", loss).margin for loss in self.losses]
         return {"positive": self.positive, "margins": margins, "panels": panels}
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A panel per set of negatives: the query, its positive, the negatives, and each loss below."""
-        data, said = read_data(material), Said()
+        data, description = read_data(material), Description()
         panels, positive, margin = data["panels"], data["positive"], data["margins"][0]
         axes = canvas.subplots(1, len(panels), squeeze=False)[0]
         points = [positive, *(point for panel in panels for point in panel["negatives"])]
@@ -78,15 +78,15 @@ class Figure(FigureOfLosses):
             axis.set_title(f"({letter})")
             axis.set_xlabel("\n".join(losses))
             near = sum(math.hypot(*point) < radius + margin for point in panel["negatives"])
-            said.alt.append(
+            description.alt.append(
                 f"Panel {letter}: {text.plural(len(panel['negatives']), 'negative')}, {near} of them inside the margin; "
                 f"{'; '.join(losses)}."
             )
-        said.caption.append(
+        description.caption.append(
             f"Filled: the query i and its positive c; hollow: negatives, the hardest one with a double edge. Dashed "
             f"circles: the positive's distance, and {margin:g} beyond it, the margin."
         )
-        return said
+        return description
 
 
 def _loss(loss: Component, positive: Sequence[float], negatives: Sequence[Sequence[float]]) -> float:

@@ -14,7 +14,7 @@ from vsepp.report import plots, text
 from vsepp.report.entries import ValidationMetric
 from vsepp.report.figures import FigureOfRuns
 from vsepp.report.models import Models, mark
-from vsepp.report.plots import PAGE, Material, Said
+from vsepp.report.plots import PAGE, Description, Material
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,25 +38,25 @@ class Figure(FigureOfRuns):
         """Run ids."""
         return self.runs
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A panel per metric, a line per run over the epochs: mean over the seeds, band of one standard deviation."""
         shown, trouble = material.shown(self.runs), material.trouble(self.runs)
         is_shared = len({text.unit(metric) for metric in self.metrics}) == 1
         axes = canvas.subplots(1, len(self.metrics), squeeze=False, sharey=is_shared)[0]
-        said = Said()
+        description = Description()
         for axis, metric in zip(axes, self.metrics, strict=True):
             axis.set_title(text.task(metric))
             if axis is axes[0] or not is_shared:
                 axis.set_ylabel(f"Validation {text.unit(metric)}")
             ends = self._draw_curves(axis, metric, shown, trouble)
-            said.alt.append(f"Validation {text.metrics(metric)}: {'; '.join(ends)}.")
+            description.alt.append(f"Validation {text.metrics(metric)}: {'; '.join(ends)}.")
         plots.legend(canvas, axes[0])
         several = max(map(len, shown.values())) > 1
-        said.caption.append(
+        description.caption.append(
             plots.seeds_text(shown) + ("; band of one sample standard deviation." if several else ".")
         )
-        said.caption += plots.hollow_text(trouble)
-        return said
+        description.caption += plots.hollow_text(trouble)
+        return description
 
     def _draw_curves(self, axis: Axes, metric: str, shown: Models, trouble: Container[str]) -> list[str]:
         """Draw a line per run, and say where each begins and ends."""

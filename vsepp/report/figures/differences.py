@@ -21,7 +21,7 @@ from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import Models, left_out
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Drawn, Material, Said
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Description, Drawn, Material
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Figure(FigureOfScores):
         """Run ids."""
         return tuple(dict.fromkeys(run for pair in self.runs for run in pair))
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A row per label, a panel per metric: the first run of a pair less the second one, both intervals, and the paper's effect."""
         claimed = [claim for _, claim in material.report.claims if isinstance(claim, Difference)]
         printed = {
@@ -106,10 +106,10 @@ def write_gaps(
     shown = {run for gap in gaps if gap.effect for run in gap.spec.named}
     seeds = [f"{run} {words}." for run in sorted(shown) if (words := left_out(models.get(run, ())))]
 
-    def draw(canvas: Canvas) -> Said:
-        said = draw_gaps(canvas, metrics, gaps, context)
-        said.caption += seeds
-        return said
+    def draw(canvas: Canvas) -> Description:
+        description = draw_gaps(canvas, metrics, gaps, context)
+        description.caption += seeds
+        return description
 
     return plots.write(ALL_GAPS, title, caption, inches, context, folder, draw)
 
@@ -119,7 +119,7 @@ def draw_gaps(
     metrics: Sequence[str],
     gaps: Sequence[Verdict],
     context: ContextSpec,
-) -> Said:
+) -> Description:
     """A row per claim and pair of runs, grouped by data, a panel per metric; a row without a gap says why.
 
     Parameters
@@ -141,12 +141,12 @@ def draw_gaps(
         tick.set_fontweight("normal" if by_metric else "bold")
     first.set_ylim(sum(heights) + 0.1, -0.1)
     _legend(canvas, several)
-    said = _described(gaps, reach, several)
+    description = _described(gaps, reach, several)
     for gap in gaps:
         paper = "" if gap.published is None else f", the paper's {text.signed(gap.published)}"
         runs = " − ".join(gap.spec.named)
-        said.alt.append(f"{_name(gap)}, {text.metrics(gap.metric)} ({runs}): {_number(gap)}{paper}.")
-    return said
+        description.alt.append(f"{_name(gap)}, {text.metrics(gap.metric)} ({runs}): {_number(gap)}{paper}.")
+    return description
 
 
 def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
@@ -158,7 +158,9 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
     rows: list[Row] = []
     for role, claims in by_role.items():
         rows.append((context.here(role), {}))
-        rows += [("\n".join(textwrap.wrap(name, _WIDEST)), found) for (name, *_), found in claims.items()]
+        rows += [
+            ("\n".join(textwrap.wrap(name, _WIDEST)), by_metric) for (name, *_), by_metric in claims.items()
+        ]
     return rows
 
 
@@ -226,15 +228,15 @@ def _legend(canvas: Canvas, several: bool) -> None:
     canvas.legend(handles=handles, loc="outside upper right", ncols=len(handles))
 
 
-def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Said:
-    said = Said()
+def _described(gaps: Sequence[Verdict], reach: Mapping[str, float], several: bool) -> Description:
+    description = Description()
     drawn = [(gap.effect, reach[gap.metric]) for gap in gaps if gap.effect]
     if drawn:
         wide = "the wider of both" if several else "over the test images; one seed"
-        said.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
+        description.caption.append(f"Numbers: our gap and its 95 % interval, {wide}.")
     if any(max(-bound.low, bound.high) > far for effect, far in drawn for bound in effect.bounds):
-        said.caption.append("Arrow: interval continues.")
+        description.caption.append("Arrow: interval continues.")
     for words, what in ((FAILED, "a run that collapsed or ranks like chance"), ((NOT_RUN,), "not run")):
         if left_out := sum(gap.word in words for gap in gaps):
-            said.caption.append(f"Not drawn: {left_out} ({what}).")
-    return said
+            description.caption.append(f"Not drawn: {left_out} ({what}).")
+    return description

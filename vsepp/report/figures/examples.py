@@ -15,7 +15,7 @@ from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import Model, Models, pair
-from vsepp.report.plots import Material, Said, empty_panel
+from vsepp.report.plots import Description, Material, empty_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -41,13 +41,13 @@ class Figure(FigureOfScores):
         """Run ids."""
         return self.runs
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A cell per test image: picture, the caption that each model ranks first with the rank of the best true one, a true one."""
-        said, width = Said(), canvas.get_size_inches()[0]
+        description, width = Description(), canvas.get_size_inches()[0]
         models, why = self._of_one_seed(material.models)
         if why:
             empty_panel(canvas.subplots(), why)
-            return said
+            return description
         answers = [Answers(model, self.protocol) for model in models]
         photographs = self.dataset in material.report.photographs
         # Evenly spaced over the images that the protocol ranks.
@@ -73,27 +73,27 @@ class Figure(FigureOfScores):
             captions.append(("True", answers[0].own_caption(place)))
             _write_captions(canvas, captions, left + _SIDE + 0.08, top)
             sentences = "; ".join(f"{head}: {words.rstrip('.')}" for head, words in captions)
-            said.alt.append(f"Image {image.words}: {sentences}.")
+            description.alt.append(f"Image {image.words}: {sentences}.")
         kind = "Test images" if photographs else "Test images, by their ids,"
-        said.caption.append(
+        description.caption.append(
             f"{kind} evenly spaced over protocol {self.protocol}, including the first and the last, the same for both models; "
             f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
         if bad := material.trouble(self.runs):
-            said.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
-        return said
+            description.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
+        return description
 
     def _of_one_seed(self, models: Models) -> tuple[list[Model], str]:
         """The models of the first seed that both runs have, sound where the run has sound seeds; or why nothing is drawn."""
         if any(run not in models for run in self.runs):
             return [], "not run"
         sides = pair({run: models[run] for run in self.runs}, self.protocol).models
-        one, other = ({model.seed: model for model in sides[run]} for run in self.runs)
-        found = next(([model, other[seed]] for seed, model in one.items() if seed in other), [])
-        if not found:
+        first, second = ({model.seed: model for model in sides[run]} for run in self.runs)
+        of_seed = next(([model, second[seed]] for seed, model in first.items() if seed in second), [])
+        if not of_seed:
             return [], "no seed common to both"
-        return found, "" if all(model.pictures for model in found) else "no captions"
+        return of_seed, "" if all(model.pictures for model in of_seed) else "no captions"
 
 
 def _write_captions(canvas: Canvas, captions: list[tuple[str, str]], left: float, top: float) -> None:

@@ -14,7 +14,7 @@ from vsepp.report import plots, text
 from vsepp.report.entries import Score
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import Models, level, mark
-from vsepp.report.plots import INK, OURS, THEIRS, Material, Said
+from vsepp.report.plots import INK, OURS, THEIRS, Description, Material
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,30 +52,31 @@ class Figure(FigureOfScores):
         """Run ids by size, and the baseline."""
         return (*self.sizes, *([self.baseline] if self.baseline else []))
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A metric over the size of the negative set on a log axis; the baseline as a horizontal line."""
         shown, trouble = material.shown(self.named, self.protocol), material.trouble(self.named)
-        axes, said = canvas.subplots(1, len(self.metrics), squeeze=False)[0], Said()
+        axes, description = canvas.subplots(1, len(self.metrics), squeeze=False)[0], Description()
         for axis, metric in zip(axes, self.metrics, strict=True):
             if len(axes) > 1:
                 axis.set_title(text.task(metric))
             numbers = self._draw_levels(axis, metric, shown, trouble)
-            said.alt.append(f"Test {text.metrics(metric)}: {'; '.join(numbers)}.")
+            description.alt.append(f"Test {text.metrics(metric)}: {'; '.join(numbers)}.")
             _set_axes(axis, metric, list(self.sizes.values()))
             if printed := self._draw_published(axis, metric, material):
-                said.alt.append(f"The paper prints {'; '.join(printed)}.")
-                said.caption.append("Crosses: the paper's values, where it prints one.")
+                description.alt.append(f"The paper prints {'; '.join(printed)}.")
+                description.caption.append("Crosses: the paper's values, where it prints one.")
         plots.legend(canvas, axes[0])
         if self.baseline in shown:
-            said.caption.append(f"Dashed: {self.labels[-1]}, with its wider interval.")
+            description.caption.append(f"Dashed: {self.labels[-1]}, with its wider interval.")
         several = max(map(len, shown.values())) > 1
-        said.caption.append(f"{plots.seeds_text(shown)}. {plots.interval_text(several)}")
-        said.caption += plots.hollow_text(trouble)
-        return said
+        description.caption.append(f"{plots.seeds_text(shown)}. {plots.interval_text(several)}")
+        description.caption += plots.hollow_text(trouble)
+        return description
 
     def _draw_levels(self, axis: Axes, metric: str, shown: Models, trouble: Mapping[str, str]) -> list[str]:
         """Draw the baseline as a horizontal line and the sizes as points on a line, and say each level."""
-        levels = {run: of for run in shown if (of := level(shown[run], self.protocol, metric))}
+        known = {run: level(shown[run], self.protocol, metric) for run in shown}
+        levels = {run: of_run for run, of_run in known.items() if of_run}
         sentences, label = [], self.labels[0]
         if base := levels.get(self.baseline or ""):
             name = self.labels[-1]

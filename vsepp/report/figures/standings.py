@@ -14,7 +14,7 @@ from vsepp.report.compare import ONE_SEED, compared
 from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures import FigureOfScores
 from vsepp.report.models import best_of, mark, pair
-from vsepp.report.plots import INK, MUTED, Material, Said
+from vsepp.report.plots import INK, MUTED, Description, Material
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ class Figure(FigureOfScores):
             best_of(report.feeding(report.labelled[label]), material.models) for label in self.labels
         )
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A dot per method, the best on top, with intervals and difference to the best."""
         (metric,) = self.metrics
         every = {
@@ -61,11 +61,13 @@ class Figure(FigureOfScores):
             if run in material.models
         }
         paired = pair(every, self.protocol)
-        told = compared(paired, self.protocol, [metric])
-        methods, trouble = told.levels[metric], paired.trouble
+        comparison = compared(paired, self.protocol, [metric])
+        methods, trouble = comparison.levels[metric], paired.trouble
         sound = [label for label in methods if label not in trouble]
         several = any(len(methods[label].by_seed) > 1 for label in sound)
-        less = {label: effect for (_, above, label), effect in told.effects.items() if above == sound[0]}
+        less = {
+            label: effect for (_, above, label), effect in comparison.effects.items() if above == sound[0]
+        }
         names = [label + mark(paired.models[label]) for label in methods]
         more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
         width, height = canvas.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
@@ -74,7 +76,7 @@ class Figure(FigureOfScores):
         canvas.set_size_inches(width, height)
         # Places of its own: a layout engine does not see the text beside the axis.
         canvas.set_layout_engine("none")
-        axis, said = canvas.subplots(), Said()
+        axis, description = canvas.subplots(), Description()
         axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
         for place, (label, method) in enumerate(methods.items()):
             level, why = plots.level_text(method), f", {trouble[label]}" if label in trouble else ""
@@ -85,22 +87,22 @@ class Figure(FigureOfScores):
                 difference = _less_text(less[label])
                 _write(axis, 1 + _LESS / inside, place, difference, INK)
                 why += f", less the best {difference}"
-            said.alt.append(f"{label}: {level}{why}.")
+            description.alt.append(f"{label}: {level}{why}.")
         _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
         _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
         axis.set_yticks(range(len(methods)), names, fontsize=6)
         axis.set_ylim(len(methods) - 0.4, -0.6)
         axis.set_xlabel(f"Test {text.metrics(metric)}")
-        said.caption.append(
+        description.caption.append(
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
             "seeds, each with the wider interval."
         )
         if any(effect.one_seed for effect in less.values()):
-            said.caption.append(ONE_SEED)
-        said.caption += plots.hollow_text(trouble)
+            description.caption.append(ONE_SEED)
+        description.caption += plots.hollow_text(trouble)
         if paired.common:
-            said.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
-        return said
+            description.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
+        return description
 
 
 def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:

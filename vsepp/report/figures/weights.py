@@ -12,7 +12,7 @@ from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.base.errors import VseppError
 from vsepp.report.figures import FigureOfLosses
-from vsepp.report.plots import Material, Said, legend, read_data
+from vsepp.report.plots import Description, Material, legend, read_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -71,14 +71,14 @@ class Figure(FigureOfLosses):
                     data.setdefault(name, []).append(weights.tolist())
         return data
 
-    def draw(self, canvas: Canvas, material: Material) -> Said:
+    def draw(self, canvas: Canvas, material: Material) -> Description:
         """A panel a loss: weights of triplets over both similarities, or of positive and of negative pairs over one."""
         draw = _draw_triplets if self.of == "triplet" else _draw_pairs
         return draw(canvas, self.labels, read_data(material))
 
 
-def _draw_triplets(canvas: Canvas, labels: Sequence[str], data: dict[str, list]) -> Said:
-    axes, said = canvas.subplots(1, len(labels), squeeze=False, sharey=True)[0], Said()
+def _draw_triplets(canvas: Canvas, labels: Sequence[str], data: dict[str, list]) -> Description:
+    axes, description = canvas.subplots(1, len(labels), squeeze=False, sharey=True)[0], Description()
     for axis, label, weights in zip(axes, labels, data["weights"], strict=True):
         values = np.asarray(weights)
         shown = axis.imshow(
@@ -94,14 +94,14 @@ def _draw_triplets(canvas: Canvas, labels: Sequence[str], data: dict[str, list])
         axis.grid(False)
         steps = len(values) - 1
         examples = [f"{values[round(n * steps), round(p * steps)]:.3g} at {p:g} and {n:g}" for p, n in _TOLD]
-        said.alt.append(f"{label}, at similarities of positive and negative: {'; '.join(examples)}.")
+        description.alt.append(f"{label}, at similarities of positive and negative: {'; '.join(examples)}.")
     axes[0].set_ylabel("negative")
     canvas.colorbar(shown, ax=list(axes), shrink=0.7)
-    return said
+    return description
 
 
-def _draw_pairs(canvas: Canvas, labels: Sequence[str], data: dict[str, list]) -> Said:
-    axes, said = canvas.subplots(1, len(labels), squeeze=False)[0], Said()
+def _draw_pairs(canvas: Canvas, labels: Sequence[str], data: dict[str, list]) -> Description:
+    axes, description = canvas.subplots(1, len(labels), squeeze=False)[0], Description()
     for place, (axis, label) in enumerate(zip(axes, labels, strict=True)):
         ends = []
         for colour, dashes, side in zip(("C0", "C1"), ("-", "--"), ("positive", "negative"), strict=True):
@@ -112,7 +112,7 @@ def _draw_pairs(canvas: Canvas, labels: Sequence[str], data: dict[str, list]) ->
             ends.append(f"{side} from {values[0]:.2f} to {values[-1]:.2f}")
         axis.set(title=label, xlabel="similarity", xticks=_TICKS)
         axis.set_ylim(bottom=0)
-        said.alt.append(f"{label}, over similarities from 0 to 1: {'; '.join(ends)}.")
+        description.alt.append(f"{label}, over similarities from 0 to 1: {'; '.join(ends)}.")
     axes[0].set_ylabel("weight")
     legend(canvas, axes[0])
-    return said
+    return description
