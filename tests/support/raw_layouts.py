@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +29,7 @@ COCO_IMAGES = [
     (3, "train2014", "train"),
 ]
 COCO_SIZES = {"train": 3, "restval": 2, "val": 2, "test": 2}
+"""Split → images of `COCO_IMAGES`."""
 FLICKR_IMAGES = [
     ("b.jpg", "train"),
     ("d.jpg", "test"),
@@ -56,10 +58,10 @@ def coco_name(image_id: int, folder: str) -> str:
     return f"COCO_{folder}_{image_id:012d}.jpg"
 
 
-def write_coco(root: Path) -> CorpusSpec:
-    """Nine images with five captions each, image 12 with six; sentence ids not in the texts' order."""
+def write_coco(root: Path, photographs: list[tuple[int, str, str]] = COCO_IMAGES) -> CorpusSpec:
+    """Images `(id, folder, split)` with five captions each, image 12 with six; sentence ids not in the texts' order."""
     sentences, annotations = [], {"train2014": [], "val2014": []}
-    for image_id, folder, split in COCO_IMAGES:
+    for image_id, folder, split in photographs:
         count = 6 if image_id == 12 else 5
         ids = [1000 * image_id + k for k in range(count)][::-1]
         path = root / folder / coco_name(image_id, folder)
@@ -91,7 +93,13 @@ def write_coco(root: Path) -> CorpusSpec:
         "val_captions": root / "annotations/captions_val2014.json",
         "splits": root / "dataset_coco.json",
     }
-    return corpus("coco2014", "coco", files, surplus_captions="drop", expected_images=dict(COCO_SIZES))
+    return corpus(
+        "coco2014",
+        "coco",
+        files,
+        surplus_captions="drop",
+        expected_images=dict(Counter(split for *_, split in photographs)),
+    )
 
 
 def write_karpathy(root: Path) -> CorpusSpec:

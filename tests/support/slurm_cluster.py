@@ -1,12 +1,12 @@
-"""A real Slurm on this machine: controller, two nodes, accounting, with all their files in one folder.
+"""A real Slurm on this machine: a controller and a node, without accounting, with all their files in one folder.
 
-The nodes have the cores of this machine each, more memory than it has, and two GPUs that are only counted.
+The node has the cores of this machine, more memory than it has, and two GPUs that are only counted.
 """
 
 import getpass
 import os
+import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -17,12 +17,11 @@ from pathlib import Path
 from ports import free_port, wait_for_port
 from processes import wait_until
 
-NODES = ("n1", "n2")
 # For Slurm a GPU is a device file, and Slurm counts the files that are listed; these two files are on every machine.
 _GPUS = ("/dev/null", "/dev/zero")
 _PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-_PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd")
-MISSING = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
+_CLIENTS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "sshare", "sacct", "sacctmgr")
+MISSING = [name for name in ("munged", "slurmctld", "slurmd", "sbatch") if not shutil.which(name, path=_PATH)]
 """Programs that this machine lacks."""
 
 _SETTINGS = """\
@@ -44,44 +43,23 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 SchedulerParameters=batch_sched_delay=0,sched_min_interval=0
 ReturnToService=2
-SlurmdTimeout=20
 KillWait=5
 MinJobAge=300
 GresTypes=gpu
-{accounting}
-{nodes}
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[n1]} CPUs={cores} RealMemory=100000 Gres=gpu:{gpus}
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE
-"""
-_NODE = (
-    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={cores} RealMemory=100000"
-    " Gres=gpu:{gpus}"
-)
-_ACCOUNTING = """\
-AccountingStorageType=accounting_storage/slurmdbd
-AccountingStorageHost=127.0.0.1
-AccountingStoragePort={ports[slurmdbd]}
-AccountingStoragePass={folder}/munge.socket
-AccountingStorageTRES=gres/gpu
-AccountingStoreFlags=job_comment
-JobAcctGatherType=jobacct_gather/none
-"""
-_DATABASE = """\
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-DbdHost=localhost
-DbdAddr=127.0.0.1
-DbdPort={ports[slurmdbd]}
-SlurmUser={user}
-PidFile={folder}/slurmdbd.pid
-StorageType=accounting_storage/mysql
-StorageHost=127.0.0.1
-StoragePort={ports[mariadbd]}
-StorageUser={user}
-StoragePass=none
-StorageLoc=accounts
 """
 # The plugin tells what runs in a job nothing of SLURM_CONF; on a cluster, a node finds its settings by itself.
 _CLIENT = '#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {program} "$@"\n'
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """What the controller knows of a job."""
+
+    rule: str
+    state: str
+    has_gpu: bool
 
 
 @dataclass(frozen=True)
@@ -89,12 +67,10 @@ class SlurmCluster:
     """A cluster that runs."""
 
     folder: Path
-    daemons: dict
-    """Name, such as `slurmctld` or `n1` → its process."""
 
     @property
     def environment(self):
-        """What finds it: its `sbatch`, `srun` and `sacct` stand before any others."""
+        """What finds it: its `sbatch`, `srun` and `squeue` stand before any others."""
         python = Path(sys.executable).parent
         return {
             "SLURM_CONF": str(self.folder / "slurm.conf"),
@@ -103,79 +79,43 @@ class SlurmCluster:
 
     def said(self, *command):
         """Output of a client, such as `squeue`."""
-        done = self._call(*command)
+        environment = {**os.environ, **self.environment}
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
         assert done.returncode == 0, f"{done.args}: {done.stderr}"
         return done.stdout
 
-    def refusal(self, *command):
-        """What a client says that must fail."""
-        done = self._call(*command)
-        assert done.returncode != 0, done.stdout
-        return done.stderr
-
-    def _call(self, *command):
-        environment = {**os.environ, **self.environment}
-        return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment)
-
     def queued(self):
-        """Jobs that wait or run: number → node, if it has any yet."""
-        lines = self.said("squeue", "--noheader", "--array", "--format=%i|%N").splitlines()
-        return dict(line.split("|") for line in lines)
+        """Numbers of the jobs that wait or run."""
+        return self.said("squeue", "--noheader", "--format=%i").split()
 
-    def jobs(self, since, *columns):
-        """Rows of the accounting about jobs that came after a number: number, comment, and these columns."""
-        wanted = ["JobID", "Comment", *columns]
-        lines = self.said("sacct", "-X", "-n", "-P", "-a", f"--format={','.join(wanted)}").splitlines()
-        rows = [dict(zip(wanted, line.split("|"), strict=True)) for line in lines]
-        return [row for row in rows if int(row["JobID"].partition("_")[0]) > since]
-
-    def last(self):
-        """Number of the last job that was submitted; 0 if none was."""
-        return max((int(row["JobID"].partition("_")[0]) for row in self.jobs(0)), default=0)
-
-    def start_node(self, name):
-        """Start a node's daemon, or start it again."""
-        environment = {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _PATH}
-        self.daemons[name] = _start(self.folder, name, ["slurmd", "-D", "-N", name], environment)
-        wait_until(lambda: self.node(name) == "IDLE", self.daemons[name])
-
-    def kill_node(self, name, sessions):
-        """Kill a node's daemon and all processes of `sessions`, its jobs' sessions, as a power cut would."""
-        self.daemons[name].kill()
-        self.daemons[name].wait()
-        # In the order of their start: first the process that could still tell of the others.
-        for pid in sorted(int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
-            with suppress(ProcessLookupError):
-                if os.getsid(pid) in sessions:
-                    os.kill(pid, signal.SIGKILL)
-
-    def node(self, name):
-        """State of a node."""
-        return self.said("sinfo", "--noheader", "--Node", f"--nodes={name}", "--format=%T").strip().upper()
+    def jobs(self):
+        """All jobs of the last minutes."""
+        found = []
+        for line in self.said("scontrol", "show", "job", "--oneliner").splitlines():
+            facts = dict(re.findall(r"(\w+)=(\S+)", line))
+            # The plugin writes the rule into the comment.
+            rule = re.match(r"rule_(\w+?)(_wildcards_|$)", facts["Comment"])[1]
+            found.append(SlurmJob(rule, facts["JobState"], "gres:gpu:1" in line))
+        return found
 
 
-def _start(folder, name, command, environment=None):
+def _start(folder, name, command, **environment):
     """Start a daemon whose log is `<name>.log`."""
     with (folder / f"{name}.log").open("a") as log:
         return subprocess.Popen(
             list(map(str, command)), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            env=environment or {**os.environ, "PATH": _PATH}, start_new_session=True,
+            env={**os.environ, **environment, "PATH": _PATH}, start_new_session=True,
         )  # fmt: skip
 
 
-def _write_settings(folder, ports, accounting):
+def _write_settings(folder, ports):
     user, host = getpass.getuser(), socket.gethostname().partition(".")[0]
-    node = {"host": host, "cores": os.cpu_count(), "gpus": len(_GPUS)}
-    nodes = "\n".join(_NODE.format(name=name, port=ports[name], **node) for name in NODES)
-    given = {"folder": folder, "ports": ports, "user": user, "host": host}
-    given["accounting"] = _ACCOUNTING.format(**given) if accounting else ""
-    (folder / "slurm.conf").write_text(_SETTINGS.format(nodes=nodes, **given))
+    machine = {"user": user, "host": host, "cores": os.cpu_count(), "gpus": len(_GPUS)}
+    (folder / "slurm.conf").write_text(_SETTINGS.format(folder=folder, ports=ports, **machine))
     (folder / "gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in _GPUS))
-    (folder / "slurmdbd.conf").write_text(_DATABASE.format(**given))
-    (folder / "slurmdbd.conf").chmod(0o600)
-    for name in ("state", "bin", *(f"spool-{node}" for node in NODES)):
+    for name in ("state", "bin", "spool-n1"):
         (folder / name).mkdir()
-    for name in ("sbatch", "squeue", "scancel", "scontrol", "sinfo", "srun", "sshare", "sacct", "sacctmgr"):
+    for name in _CLIENTS:
         client = folder / "bin" / name
         client.write_text(_CLIENT.format(folder=folder, program=shutil.which(name)))
         client.chmod(0o755)
@@ -193,50 +133,28 @@ def _start_munge(folder):
     return process
 
 
-def _start_database(folder, port):
-    """Start an empty database, on which anybody of this machine may do anything."""
-    data, user = folder / "database", getpass.getuser()
-    same = ["--no-defaults", f"--datadir={data}", f"--user={user}"]
-    with (folder / "mariadb-install-db.log").open("w") as log:
-        command = [shutil.which("mariadb-install-db"), *same, "--skip-test-db"]
-        subprocess.run(command, check=True, stdout=log, stderr=log)
-    sockets = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder}/mariadb.socket"]
-    small = ["--skip-grant-tables", "--skip-networking=0", "--innodb-buffer-pool-size=64M"]
-    process = _start(folder, "mariadbd", ["mariadbd", *same, *sockets, *small])
-    wait_for_port(port, process, folder / "mariadbd.log")
-    return process
-
-
 @contextmanager
-def slurm_cluster(folder, accounting=True):
-    """Run a cluster until the body ends, with slurmdbd or without: then `sacct` knows nothing."""
+def slurm_cluster(folder):
+    """Run a cluster until the body ends."""
     folder.mkdir(parents=True)
-    ports = {name: free_port() for name in ("mariadbd", "slurmdbd", "slurmctld", *NODES)}
-    _write_settings(folder, ports, accounting)
-    cluster = SlurmCluster(folder, {})
-    environment = {**os.environ, **cluster.environment, "PATH": _PATH}
+    ports = {name: free_port() for name in ("slurmctld", "n1")}
+    _write_settings(folder, ports)
+    cluster = SlurmCluster(folder)
+    settings = {"SLURM_CONF": folder / "slurm.conf"}
     with ExitStack() as ended:
-        ended.callback(_end, cluster)
-        cluster.daemons["munged"] = _start_munge(folder)
-        if accounting:
-            cluster.daemons["mariadbd"] = _start_database(folder, ports["mariadbd"])
-            database = _start(folder, "slurmdbd", ["slurmdbd", "-D"], environment)
-            cluster.daemons["slurmdbd"] = database
-            wait_for_port(ports["slurmdbd"], database, folder / "slurmdbd.log")
-            cluster.said("sacctmgr", "--immediate", "add", "cluster", "tests")
-        controller = _start(folder, "slurmctld", ["slurmctld", "-D"], environment)
-        cluster.daemons["slurmctld"] = controller
+        ended.callback(_end, _start_munge(folder))
+        controller = _start(folder, "slurmctld", ["slurmctld", "-D"], **settings)
+        ended.callback(_end, controller)
         wait_for_port(ports["slurmctld"], controller, folder / "slurmctld.log")
-        for name in NODES:
-            cluster.start_node(name)
+        node = _start(folder, "n1", ["slurmd", "-D", "-N", "n1"], **settings)
+        ended.callback(_end, node)
+        wait_until(lambda: cluster.said("sinfo", "--noheader", "--format=%T").strip() == "idle", node)
         yield cluster
+        with suppress(AssertionError):
+            cluster.said("scancel", "--user", getpass.getuser())
+            wait_until(lambda: not cluster.queued())
 
 
-def _end(cluster):
-    """Cancel all jobs, then end the daemons, the last that was started first."""
-    with suppress(AssertionError):  # it did not even start
-        cluster.said("scancel", "--user", getpass.getuser())
-        wait_until(lambda: not cluster.queued())
-    for daemon in reversed(cluster.daemons.values()):
-        daemon.terminate()
-        daemon.wait(60)
+def _end(daemon):
+    daemon.terminate()
+    daemon.wait(60)

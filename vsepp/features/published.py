@@ -5,7 +5,7 @@ a NaN would spoil a training; the copy is one array with a row an image, where t
 in an archive or not, some with each row five times; and its manifest vouches for what is trained on. It costs
 the disk again, and little time: of 20,000 images of 36 × 2,048 numbers (7.1 GB in files, 5.9 GB as a copy),
 reading and checks took 20 to 24 s on two cores, copying them with it 33 to 34 s. Copying holds blocks, and a
-training maps the copy and reads the rows of a step: tests/rehearsal/test_regions.py measures both.
+training maps the copy and reads the rows of a step: both were measured with 20,000 images of 36 vectors.
 """
 
 from __future__ import annotations
