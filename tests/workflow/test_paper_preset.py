@@ -14,7 +14,7 @@ from file_server import serve
 from raw_layouts import write_coco, write_precomp
 from torchvision.models import get_model
 
-from vsepp.base.files import file_digest
+from vsepp.base.digests import file_digest
 
 pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 CROPS, REGIONS = "coco-vsepp-rc-rv", "inf-flickr-regions"
