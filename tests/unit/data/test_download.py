@@ -218,6 +218,13 @@ def test_a_full_disk_keeps_the_bytes_that_came(tmp_path, content):
     assert (tmp_path / "photographs.bin").read_bytes() == content
 
 
+def test_a_file_that_cannot_fit_is_refused_before_its_first_byte(tmp_path, content):
+    with serve({"a": Served(content, announce_length=False), "b": content}) as server:
+        with pytest.raises(VseppError, match=r"1,000,000,000\.00 GB"):
+            get(source(server, "a", "b", size=10**18), tmp_path)
+        assert len(server.requests) == 1  # no other mirror makes room
+
+
 def test_without_mirrors_the_way_by_hand_is_told(tmp_path):
     spec = SourceSpec("a.zip", instructions="Ask the authors.", accepts=("a_b",), licence="research only")
     with pytest.raises(VseppError) as error:

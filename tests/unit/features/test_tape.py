@@ -98,3 +98,11 @@ def test_values_beyond_16_bits_are_refused(tmp_path, store, make, value, message
         write(store, encoder, tmp_path / "tape", tmp_path / "state")
     with pytest.raises(VseppError, match=rf"image row \d+.*{message}"):
         Inline(store, encoder, crops_of(), CPU).batch(np.arange(1, 3), 0)
+
+
+def test_a_tape_that_cannot_fit_is_refused_before_its_first_byte(tmp_path, store, make):
+    encoder = make("mini/vgg_mini")
+    encoder.dim = 2**40
+    with pytest.raises(VseppError, match=r"527,765\.\d+ GB"):
+        write(store, encoder, tmp_path / "tape", tmp_path / "state")
+    assert not list((tmp_path / "state").iterdir())
