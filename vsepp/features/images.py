@@ -43,10 +43,10 @@ class EvalImages(Protocol):
         """The images at rows `(n,)` of the images table."""
 
 
-class Source(Protocol):
+class TrainImages(Protocol):
     """What a training step reads."""
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """The images of rows `(n,)` of the captions table in an epoch, from 0."""
 
 
@@ -54,7 +54,7 @@ class Source(Protocol):
 class Images:
     """The images of a training."""
 
-    source: Source
+    trained: TrainImages
     evaluated: EvalImages
     dim: int
     """D_φ."""
@@ -65,7 +65,7 @@ class Images:
 
     def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """The images of rows `(n,)` of the captions table in an epoch, from 0."""
-        return self.source.batch(caption_rows, epoch)
+        return self.trained.train(caption_rows, epoch)
 
     def eval(self, image_rows: np.ndarray) -> ImageBatch:
         """The images at rows `(n,)` of the images table."""
@@ -97,7 +97,7 @@ class FixedCrops:
     image_rows: np.ndarray
     """int64 `(n_captions,)`, the image of every row of the captions table."""
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features of the captions' images."""
         return self.features.eval(self.image_rows[caption_rows])
 
@@ -129,7 +129,7 @@ class Tape:
             self._open(epoch)
         self.dim: int = self._features.shape[1]
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0.
 
         Raises
@@ -185,7 +185,7 @@ class Inline:
         self._encoder = encoder.to(device).eval()
         self._store, self._crops, self._device = store, crops, device
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0, on the device.
 
         Raises
@@ -221,7 +221,7 @@ class RandomCrops:
     crops: CaptionCrops
     device: torch.device
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Crops uint8 `(n, size, size, 3)`."""
         images, boxes, flips = self.crops.boxes(epoch, caption_rows, self.store)
         return ImageBatch(gather_crops(self.store, images, boxes, flips, self.crops.crop.size, self.device))
@@ -259,20 +259,20 @@ def open_images(
         features = replace(features, values=place(np.asarray(features.values), "image features", placing))
         data_on = {"image features": place_of(features.values)}
         return Images(FixedCrops(features, crops.image_rows), features, dim, data_on)
-    source: Tape | Inline
+    trained: Tape | Inline
     if run.reads == "tape":
-        source, data_on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
+        trained, data_on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
     else:
         store = place_images(_store(folders["train_store"], len(images)), placing)
         encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
-        source = Inline(store, encoder, crops, placing.device)
+        trained = Inline(store, encoder, crops, placing.device)
         data_on = {"image store": place_of_images(store)}
-    if source.dim != dim:
+    if trained.dim != dim:
         raise VseppError(
-            f"run {run.id}: training features ({run.reads}) have {source.dim} dimensions, validation "
+            f"run {run.id}: training features ({run.reads}) have {trained.dim} dimensions, validation "
             f"features {dim} ({folders['features']}); they come from different encoders"
         )
-    return Images(source, features, dim, data_on)
+    return Images(trained, features, dim, data_on)
 
 
 def _live_images(

@@ -25,7 +25,7 @@ from vsepp.base.placement import upload
 from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import MASK, PAD, SPECIAL, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
-from vsepp.features.images import Images, Source
+from vsepp.features.images import Images, TrainImages
 from vsepp.models.sets import ImageBatch, take_vectors
 
 # Bound of an image's uniform number, in VSE∞'s code: up to it, none of the image's cells are dropped.
@@ -48,21 +48,21 @@ def augmented_images(images: Images, run: RunSpec, caption_ids: np.ndarray) -> I
     """
     if not run.size_augmentation.drop_vectors:
         return images
-    return replace(images, source=FewerVectors(images.source, images.cells, run, caption_ids))
+    return replace(images, trained=FewerVectors(images.trained, images.cells, run, caption_ids))
 
 
 @dataclass(frozen=True, eq=False)
 class FewerVectors:
     """Images of which each training step drops vectors; see `augmented_images`."""
 
-    source: Source
+    whole: TrainImages
     cells: int | None
     run: RunSpec
     caption_ids: np.ndarray
 
-    def batch(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
+    def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """The vectors that are kept in an epoch: one of each image at least."""
-        batch, spec = self.source.batch(caption_rows, epoch), self.run.size_augmentation
+        batch, spec = self.whole.train(caption_rows, epoch), self.run.size_augmentation
         keys = keys_of(self.caption_ids[caption_rows], self.run.draw, epoch)
         longest = self.cells or batch.values.shape[1]
         sizes = np.full(len(keys), longest) if batch.lengths is None else batch.lengths.numpy()

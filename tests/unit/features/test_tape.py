@@ -58,15 +58,15 @@ def test_tape_and_inline_features_are_equal_bit_for_bit(tmp_path, store, make, a
     for epoch in (1, 0):
         for size in (1, 50, len(TRAINED)):
             rows = generator.choice(TRAINED, size, replace=False)
-            read, computed = tape.batch(rows, epoch).values.numpy(), inline.batch(rows, epoch).values.numpy()
+            read, computed = tape.train(rows, epoch).values.numpy(), inline.train(rows, epoch).values.numpy()
             assert read.dtype == computed.dtype == np.float16
             np.testing.assert_array_equal(read.view(np.uint16), computed.view(np.uint16))
-    assert not torch.equal(tape.batch(TRAINED, 0).values, tape.batch(TRAINED, 1).values)
+    assert not torch.equal(tape.train(TRAINED, 0).values, tape.train(TRAINED, 1).values)
 
 
 def test_features_are_those_of_the_crop_of_the_captions_image(store, encoder):
     rows = np.array([5, 100])
-    features = Inline(store, encoder, crops_of(), CPU).batch(rows, 1).values
+    features = Inline(store, encoder, crops_of(), CPU).train(rows, 1).values
     boxes, _ = crop_boxes(CAPTION_IDS[rows], 4, 1, CROPS[0], np.full((2, 2), SIDE))
     for feature, row, (top, left, _, _) in zip(features, rows, boxes, strict=True):
         crop = store[IMAGE_ROWS[row], top : top + SIZE, left : left + SIZE]
@@ -79,7 +79,7 @@ def test_an_epoch_or_caption_that_a_tape_lacks_is_named(tmp_path, store, encoder
     tape = write(store, encoder, tmp_path / "tape", tmp_path / "state")
     for absent in (0, 500):
         with pytest.raises(VseppError, match=rf"caption row {absent} \(1 of 2"):
-            tape.batch(np.array([TRAINED[0], absent]), 0)
+            tape.train(np.array([TRAINED[0], absent]), 0)
     # Another array in the folder is no epoch.
     np.save(tmp_path / "tape" / "epoch-copy.npy", np.zeros((len(TRAINED), 128), np.float16))
     with pytest.raises(VseppError, match=r"epoch-002\.npy"):
@@ -97,7 +97,7 @@ def test_values_beyond_16_bits_are_refused(tmp_path, store, make, value, message
     with pytest.raises(VseppError, match=rf"image row \d+.*{message}"):
         write(store, encoder, tmp_path / "tape", tmp_path / "state")
     with pytest.raises(VseppError, match=rf"image row \d+.*{message}"):
-        Inline(store, encoder, crops_of(), CPU).batch(np.arange(1, 3), 0)
+        Inline(store, encoder, crops_of(), CPU).train(np.arange(1, 3), 0)
 
 
 def test_a_tape_that_cannot_fit_is_refused_before_its_first_byte(tmp_path, store, make):

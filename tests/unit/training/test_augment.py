@@ -31,7 +31,7 @@ def run(**augmentation):
 class Numbered:
     """Sets whose vectors are their places from 1."""
 
-    def batch(self, rows, epoch):
+    def train(self, rows, epoch):
         return ImageBatch(torch.arange(1.0, VECTORS + 1).expand(len(rows), -1)[:, :, None])
 
 
@@ -40,14 +40,14 @@ class Padded(Numbered):
 
     lengths = torch.from_numpy(np.random.default_rng(0).integers(1, VECTORS + 1, IMAGES))
 
-    def batch(self, rows, epoch):
+    def train(self, rows, epoch):
         padding = torch.arange(VECTORS) >= self.lengths[:, None]
-        values = super().batch(rows, epoch).values.masked_fill(padding[:, :, None], 0.0)
+        values = super().train(rows, epoch).values.masked_fill(padding[:, :, None], 0.0)
         return ImageBatch(values, self.lengths)
 
 
-def images_of(augmented_run, source=None):
-    return augmented_images(Images(source or Numbered(), None, 1, {}), augmented_run, IDS)
+def images_of(augmented_run, trained=None):
+    return augmented_images(Images(trained or Numbered(), None, 1, {}), augmented_run, IDS)
 
 
 def places(batch):
