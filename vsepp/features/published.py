@@ -25,7 +25,15 @@ from vsepp.base.progress import track
 from vsepp.base.spec import CorpusSpec
 from vsepp.data.arrays import NpyRows
 from vsepp.data.container import Container
-from vsepp.data.readers.precomp import CAPTIONS_PER_IMAGE, FOLDER, PREFIXES, feature_files, member_of
+from vsepp.data.raw import read_raw
+from vsepp.data.readers.precomp import (
+    CAPTIONS_PER_IMAGE,
+    FOLDER,
+    PREFIXES,
+    feature_files,
+    member_of,
+    rows_per_image,
+)
 from vsepp.data.tables import Table, read_tables
 
 log = logging.getLogger("vsepp")
@@ -132,10 +140,11 @@ def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[s
     """The part of each file that the table names, checked against the file."""
     parts = {}
     expected: list[str] = []
-    for prefix, rows in feature_files(Container(files[FOLDER])).items():
+    container = Container(files[FOLDER])
+    for prefix, rows in feature_files(container).items():
         split = PREFIXES[prefix]
         members = np.asarray(images["member"])[np.asarray(images["split"]) == split].tolist()
-        step = _rows_per_image(members, len(rows))
+        step = rows_per_image(rows, read_raw(container.path, f"{prefix}_caps.txt"))
         needed = len(members) * step
         # With `first_images`, the table may name fewer images than the file has.
         shortened = spec.first_images.get(split) == len(members)
@@ -154,14 +163,6 @@ def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[s
                 "files; run the step that reads the corpus again"
             )
     return parts
-
-
-def _rows_per_image(members: list[str], rows: int) -> int:
-    """1 or 5: the distance between the rows of the table's first two images. A single image
-    has the whole file."""
-    if len(members) < 2:
-        return CAPTIONS_PER_IMAGE if rows == CAPTIONS_PER_IMAGE else 1
-    return CAPTIONS_PER_IMAGE if members[1].endswith(f"#{CAPTIONS_PER_IMAGE}") else 1
 
 
 def _blocks(part: _Part, at_once: int) -> Iterator[np.ndarray]:

@@ -104,7 +104,7 @@ def _times(shape: tuple[int, ...]) -> str:
 def _images(
     prefix: str, texts: list[str], first_id: int, rows: NpyRows, file: RawFile
 ) -> list[CaptionedImage]:
-    step = _rows_per_image(rows, len(texts), file.where)
+    step = rows_per_image(rows, file)
     images = []
     for number in range(len(rows) // step):
         lines = range(number * CAPTIONS_PER_IMAGE, (number + 1) * CAPTIONS_PER_IMAGE)
@@ -122,14 +122,15 @@ def _images(
     return images
 
 
-def _rows_per_image(rows: NpyRows, captions: int, captions_in: str) -> int:
-    """1, or 5 if an image's row is repeated for each caption."""
+def rows_per_image(rows: NpyRows, file: RawFile) -> int:
+    """Rows of features per image: 1, or 5 if they are repeated for each caption of the file of captions."""
+    captions = len(file.lines())
     if len(rows) and len(rows) * CAPTIONS_PER_IMAGE == captions:
         return 1
     if len(rows) and len(rows) == captions and captions % CAPTIONS_PER_IMAGE == 0:
         return CAPTIONS_PER_IMAGE
     raise VseppError(
-        f"{rows.where} has {len(rows)} rows and {captions_in} {captions} captions; expected "
+        f"{rows.where} has {len(rows)} rows and {file.where} {captions} captions; expected "
         f"{CAPTIONS_PER_IMAGE} captions per row, or one row per caption and {CAPTIONS_PER_IMAGE} per image; "
         "they are not of the same release: fetch both again"
     )
