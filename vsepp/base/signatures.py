@@ -75,6 +75,14 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
 )
+_INSIDE: tuple[tuple[int, bytes, str], ...] = (
+    (4, b"moov", "a video"),
+    (4, b"mdat", "a video"),
+    (4, b"wide", "a video"),
+    (4, b"\0\0\0\0{", "safetensors"),  # the length of a JSON object, and its beginning
+    (257, b"ustar", "a tar archive"),
+)
+"""Place, bytes that stand there, kind."""
 _BRANDS = {
     b"avif": AVIF,
     b"avis": AVIF,
@@ -117,16 +125,13 @@ def kind_of(data: bytes) -> str:
         # The general brand of a HEIF file stands before the codec's.
         known = [_BRANDS[brand] for brand in brands if brand in _BRANDS]
         return AVIF if AVIF in known else known[0] if known else "a video"
-    if head[4:8] in (b"moov", b"mdat", b"wide"):
-        return "a video"
     if head[:4] == b"PK\x03\x04":
         return TORCH if _TORCH.match(head[30:]) else ZIP
-    if head[257:262] == b"ustar":
-        return "a tar archive"
     if head[:2] == b"BM" and head[6:10] == bytes(4):
         return BMP
-    if head[4:9] == b"\0\0\0\0{":  # the length of a JSON object, and its beginning
-        return "safetensors"
+    for place, mark, kind in _INSIDE:
+        if head.startswith(mark, place):
+            return kind
     if _PICKLE.match(head):
         return "a pickle"
     if not head.strip(b"\0"):

@@ -192,23 +192,23 @@ def _sizes(parts: Sequence[Photographs], store: StoreSpec, state: Path, workers:
     else:
         results = in_processes(measure, [(part, store) for part in parts], min(workers, len(parts)))
         by_part = dict(track(results, count, "reading sizes", "image", per_item=len(parts[0])))
-        measured = [size for number in range(len(parts)) for size in by_part[number]]
-        _refuse([size for size in measured if isinstance(size, str)], state, kept=False)
-        sizes = np.array(measured, np.int32)
+        measured = [by_part[number] for number in range(len(parts))]
+        _refuse([problem for _, problems in measured for problem in problems], state, kept=False)
+        sizes = np.array([size for sizes, _ in measured for size in sizes], np.int32)
     with whole_file(file) as partial, partial.open("wb") as stream:
         np.save(stream, sizes)
     return sizes
 
 
-def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int] | str]:
-    """Height and width of each photograph in the store, by its header; or why there are none.
+def measure(photographs: Photographs, store: StoreSpec) -> tuple[list[tuple[int, int]], list[str]]:
+    """Height and width of each photograph in the store, by its header; and why some have none.
 
     Raises
     ------
     VseppError
         If a container cannot be opened.
     """
-    sizes: list[tuple[int, int] | str] = []
+    sizes, problems = [], []
     for path, member in photographs:
         container = _container(path)
         name = container.where(member)
@@ -217,10 +217,10 @@ def measure(photographs: Photographs, store: StoreSpec) -> list[tuple[int, int] 
                 size = picture_size(stream, name, upright=store.orientation == "applied")
             width, height = stored_size(size, store, name)
         except VseppError as error:
-            sizes.append(str(error))
+            problems.append(str(error))
         else:
             sizes.append((height, width))
-    return sizes
+    return sizes, problems
 
 
 def _prepare(state: Path, shape: tuple[int, ...]) -> int:
