@@ -6,12 +6,15 @@ Roles: `train_images` and `val_images` (folder or zip archive, the JPEGs directl
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
+from pycocotools.coco import COCO
 from pydantic import FailFast
 from typing_extensions import TypedDict  # pydantic takes none of Python 3.11's own
 
@@ -76,7 +79,7 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
         part = _part(entry, cocoid)
         source, captions = sources[part], []
         for sentid, *_ in sorted(entry.captions) if options.captions == "by_id" else entry.captions:
-            annotation = released[part].get(sentid)
+            annotation = released[part].anns.get(sentid)
             if annotation is None or annotation["image_id"] != cocoid:
                 actual = f"is of image {annotation['image_id']}" if annotation else "is not there"
                 raise VseppError(
@@ -95,23 +98,25 @@ def read(spec: CorpusSpec, files: Mapping[str, Path]) -> RawCorpus:
                 captions_in=f"{source}: annotation",
             )
         )
-    annotated = {
-        str(annotation["image_id"]) for captions in released.values() for annotation in captions.values()
-    }
+    annotated = {str(image_id) for coco in released.values() for image_id in coco.imgToAnns}
     return RawCorpus(images, sorted(annotated - {image.image_id for image in images}))
 
 
-def _annotations(path: Path, member: str) -> tuple[dict[int, Annotation], str]:
-    """Annotations of a part by id, and the name of their file in messages."""
+def _annotations(path: Path, member: str) -> tuple[COCO, str]:
+    """Annotations of a part, indexed by id and by image, and the name of their file in messages."""
     file = read_raw(path, member)
-    listed = file.json(Annotations).annotations
-    annotations = {annotation["id"]: annotation for annotation in listed}
-    for row, annotation in enumerate(listed):
-        if annotations[annotation["id"]] is not annotation:  # a later one has its id
+    annotations = file.json(Annotations).annotations
+    coco = COCO()
+    coco.dataset = {"annotations": annotations}
+    with contextlib.redirect_stdout(io.StringIO()):  # it reports its progress
+        coco.createIndex()
+    for row, annotation in enumerate(annotations):
+        if coco.anns[annotation["id"]] is not annotation:  # of two annotations of one id it keeps the last
             raise VseppError(
-                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file again"
+                f"{file.where}: annotations[{row}]: id {annotation['id']} is there twice; fetch the file "
+                "again"
             )
-    return annotations, file.where
+    return coco, file.where
 
 
 def _part(entry: CaptionedImage, cocoid: int | None) -> str:
