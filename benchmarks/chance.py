@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from vsepp.evaluation.intervals import Effect, Interval, seed_interval, told_together
+from vsepp.evaluation.intervals import Effect, Interval, corrected, seed_interval
 from vsepp.report.claims import Difference
 from vsepp.report.records import Study
 from vsepp.report.verdicts import OPPOSITE, SAME, Measured, Verdict
@@ -82,7 +82,7 @@ def shares(seeds: int, noise: Noise, gains: tuple[float, ...]) -> dict[str, floa
     )
     pages = [[effect(by_seed, noise) for by_seed in page] for page in errors]
     alone = np.array([[sign(claim) for claim in page] for page in pages])
-    together = np.array([[sign(claim) for claim in told_together(page)] for page in pages])
+    together = np.array([[sign(claim) for claim in corrected(page)] for page in pages])
     by_kind = {
         "false, a claim alone": np.mean(alone != 0),
         "false, on the page": np.mean(together != 0),
@@ -91,7 +91,7 @@ def shares(seeds: int, noise: Noise, gains: tuple[float, ...]) -> dict[str, floa
     for gain in gains:
         true = [effect(page[0] + gain, noise) for page in errors]
         by_kind[f"{gain:g} points told, alone"] = np.mean([sign(claim) == 1 for claim in true])
-        beside = [told_together([claim, *page[1:]])[0] for claim, page in zip(true, pages, strict=True)]
+        beside = [corrected([claim, *page[1:]])[0] for claim, page in zip(true, pages, strict=True)]
         by_kind[f"{gain:g} points told, on the page"] = np.mean([sign(claim) == 1 for claim in beside])
     return {name: float(share) for name, share in by_kind.items()}
 

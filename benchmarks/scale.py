@@ -32,9 +32,9 @@ from vsepp.base.placement import Placing
 from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
 from vsepp.evaluation.ranks import rank as rank_truth
-from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.captions import open_captions
 from vsepp.features.frozen import FILE as FEATURES

@@ -11,29 +11,26 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from vsepp.base.digests import file_digest, value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.files import is_there, path_of, read_json, reading, shortly
+from vsepp.base.files import path_of, shortly
 from vsepp.base.machine import present_device
-from vsepp.base.manifest import MANIFEST, artefact_digest, manifest_if_intact, read_manifest, require_intact
 from vsepp.base.progress import track
-from vsepp.base.publish import MODEL_FILE, MODEL_FILES, beside, spec_of
+from vsepp.base.publish import MODEL_FILE, spec_of
 from vsepp.base.run_spec import RunSpec
-from vsepp.base.spec import Component, to_dict
+from vsepp.base.spec import Component
 from vsepp.data.captions import TOKENIZERS, VOCABULARY_FILE, Tokens, Vocabulary
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages
 from vsepp.evaluation.best import best_of_blocks
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.encode import (
     BATCH,
     embed_captions,
@@ -42,24 +39,17 @@ from vsepp.evaluation.encode import (
 )
 from vsepp.evaluation.evaluate import Evaluation
 from vsepp.evaluation.evaluate import evaluate as evaluate_test_set
-from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, checked_count, own_captions
 from vsepp.features.frozen import features_of
 from vsepp.features.images import CentreCrops, EvalImages, Features
-from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
-from vsepp.models.encoder import ImageEncoder, import_weights, load_encoder, save_encoder
+from vsepp.models.encoder import ImageEncoder
+from vsepp.models.folder import frozen_encoder, layout_of, require_files
 from vsepp.models.joint import JointEmbedding, load_joint
 from vsepp.shipped import model_folder
 
 log = logging.getLogger("vsepp")
 
-LAYOUT_FILE = "vsepp.json"
-LAYOUT = 1
-"""Version of the layout of exported folders; raised when an older `load` could no longer read what is written."""
-ENCODER_FOLDER = "encoder"
-INSTALLED_ENCODER = "installed_encoder"
-"""Entry of `LAYOUT_FILE`: SHA-256 of the encoder's weights, where a package has them instead of the folder."""
 # Pictures decoded before any of them is encoded: bounds the memory for any number of pictures.
 AT_ONCE = 4 * BATCH
 
@@ -252,7 +242,7 @@ class Model:
                 )
         with torch.inference_mode():
             on_device = (
-                torch.as_tensor(each, dtype=torch.float32, device=self.device) for each in sides.values()
+                torch.as_tensor(side, dtype=torch.float32, device=self.device) for side in sides.values()
             )
             return self.joint.scores(*on_device).cpu().numpy()
 
@@ -279,7 +269,7 @@ def load(
         is not found.
     """
     folder = model_folder(path_of(folder, "folder"))
-    description = layout_of(folder)
+    layout_of(folder)  # refuses a newer one
     require_files(folder)
     run = spec_of(folder)
     vocabulary = Vocabulary.read(folder)
@@ -289,12 +279,7 @@ def load(
             folder / VOCABULARY_FILE, vocabulary.tokenizer, here,
         )  # fmt: skip
     on = present_device(str(device))
-    place = encoder_of(run, folder, None if encoder is None else path_of(encoder, "encoder"))
-    network = None
-    if place is not None:
-        network = load_encoder(run.encoder, place, grid=run.grid)
-    elif INSTALLED_ENCODER in description:
-        network = _installed_encoder(run, description[INSTALLED_ENCODER])
+    network = frozen_encoder(run, folder, None if encoder is None else path_of(encoder, "encoder"))
     joint = load_joint(run, folder / MODEL_FILE, len(vocabulary))
     return Model(run, joint, vocabulary, network, on)
 
@@ -373,94 +358,10 @@ def evaluate(
     chosen = Component(similarity) if isinstance(similarity, str) else similarity
     if not isinstance(chosen, Component):
         raise VseppError(f"similarity: expected a name, or a model's `similarity`, got {shortly(similarity)}")
-    given = (("images", images), ("captions", captions), ("caption_to_image", caption_to_image))
-    a, b, owner = (_array(value, name) for name, value in given)
-    tested = TestSet(EmbeddingScores(a, b, chosen), owner)
-    (found,) = evaluate_test_set(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
-    return found
-
-
-def layout_of(folder: Path) -> dict[str, Any]:
-    """Content of `vsepp.json` in an exported folder; empty for a run of the workflow.
-
-    Raises
-    ------
-    VseppError
-        If it is damaged or of a newer version.
-    """
-    path = folder / LAYOUT_FILE
-    if not (is_there(path) or path.is_symlink()):
-        return {}
-    expected = "the description of an exported run; export it again"
-    description: dict[str, Any] = read_json(path, expected)
-    with reading(path, expected):
-        layout, version = int(description["layout"]), description["version"]
-    if layout > LAYOUT:
-        raise VseppError(
-            f"{folder}: exported by vsepp {version} in layout {layout}; this version reads layouts up to {LAYOUT}: install "
-            "a newer vsepp"
-        )
-    return description
-
-
-def _installed_encoder(run: RunSpec, sha256: str) -> ImageEncoder:
-    """The encoder with the weights of a package, which must be the weights that the model was trained with."""
-    network = import_weights(run.encoder)
-    with tempfile.TemporaryDirectory() as written:
-        save_encoder(network, Path(written))
-        installed = file_digest(Path(written) / ENCODER_WEIGHTS)
-    if installed != sha256:
-        raise VseppError(
-            f"{run.encoder.architecture}: the installed weights have SHA-256 {installed[:12]}, but {run.id} was trained with "
-            f"{sha256[:12]}; install another version of their package"
-        )
-    return network
-
-
-def require_files(folder: Path) -> None:
-    """Refuse a run's folder that is not as it was written."""
-    if not (folder / MANIFEST).is_file():
-        raise VseppError(f"{folder}: no {MANIFEST}; expected the complete folder of a trained run")
-    listed = read_manifest(folder)["outputs"]
-    if missing := [name for name in MODEL_FILES if name not in listed]:
-        raise VseppError(
-            f"{folder / MANIFEST}: outputs: no {', '.join(missing)}; expected the complete folder of a trained run"
-        )
-    require_intact(folder, *MODEL_FILES)
-
-
-def encoder_of(run: RunSpec, folder: Path, given: Path | None = None) -> Path | None:
-    """Folder of the image encoder that a run was trained with; `None` if it needs none. Errors as in `load`.
-
-    A model on published features has no encoder; a fine-tuned model has it among its own weights; a model that was exported
-    without it takes the weights of an installed package. A released model names its encoder by the spec, any other run by the
-    digest of the weights.
-    """
-    if run.image_features != "computed" or run.live_encoder:
-        return None
-    wanted = read_manifest(folder)["inputs"].get("encoder")
-    for place in [given] if given else [folder / ENCODER_FOLDER, *beside(folder, "encoders/*")]:
-        if (made := manifest_if_intact(place)) and _is_encoder_of(run, place, made, wanted):
-            require_intact(place)
-            return place
-    if given is None and INSTALLED_ENCODER in layout_of(folder):
-        return None
-    if given:
-        raise VseppError(
-            f"{given}: not the encoder that {folder} was trained with ({run.encoder.architecture})"
-        )
-    raise VseppError(
-        f"{folder}: the image encoder that it was trained with ({run.encoder.architecture}, weights {run.encoder.weights}) was "
-        f"not found; expected it in {folder / ENCODER_FOLDER} or below results/<preset>/encoders. Give its folder: "
-        "load(folder, encoder=...)"
-    )
-
-
-def _is_encoder_of(run: RunSpec, place: Path, made: Mapping[str, Any], wanted: str | None) -> bool:
-    if wanted is not None:
-        return artefact_digest(place) == wanted
-    spec = made["spec"]
-    return value_digest(spec.get("encoder", spec)) == value_digest(to_dict(run.encoder))
+    scores = EmbeddingScores(_array(images, "images"), _array(captions, "captions"), chosen)
+    tested = TestSet(scores, _array(caption_to_image, "caption_to_image"))
+    (evaluation,) = evaluate_test_set(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
+    return evaluation
 
 
 def _require_sides(images: object, captions: object) -> None:
@@ -497,8 +398,8 @@ def _array(value: Any, name: str) -> np.ndarray:
     except (ValueError, TypeError, OverflowError) as error:
         raise VseppError(f"{name}: expected an array, got rows of different lengths") from error
     if array.dtype.kind not in "fiu":
-        found = "None" if value is None else f"{type(value).__name__} {array.shape} of {array.dtype}"
-        raise VseppError(f"{name}: expected an array of real numbers, got {found}")
+        kind = "None" if value is None else f"{type(value).__name__} {array.shape} of {array.dtype}"
+        raise VseppError(f"{name}: expected an array of real numbers, got {kind}")
     return array
 
 

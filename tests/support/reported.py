@@ -10,13 +10,8 @@ from vsepp.base.digests import path_digest
 from vsepp.base.files import write_arrays
 from vsepp.base.manifest import artefact_digest, read_manifest, write_manifest
 from vsepp.base.publish import EMBEDDINGS
-from vsepp.evaluation.ranks import (
-    DirectionMetrics,
-    RetrievalMetrics,
-    TaskRanks,
-    metrics_of_folds,
-    retrieval_metrics,
-)
+from vsepp.evaluation.paper import DirectionMetrics, RetrievalMetrics, metrics_of_folds, retrieval_metrics
+from vsepp.evaluation.ranks import TaskRanks
 from vsepp.report.entries import TrainedSpec
 from vsepp.report.records import read_models
 

@@ -1,7 +1,7 @@
 """Test sets of made-up embeddings, and what a protocol says of them."""
 
+from vsepp.evaluation.embedding_scores import DOT, EmbeddingScores
 from vsepp.evaluation.evaluate import evaluate
-from vsepp.evaluation.scores import DOT, EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 

@@ -13,15 +13,6 @@ import numpy as np
 from jinja2 import Template
 
 from vsepp import __version__
-from vsepp.api import (
-    ENCODER_FOLDER,
-    INSTALLED_ENCODER,
-    LAYOUT,
-    LAYOUT_FILE,
-    encoder_of,
-    layout_of,
-    require_files,
-)
 from vsepp.base import components
 from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
@@ -40,6 +31,15 @@ from vsepp.data.captions import Vocabulary
 from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.models import weights
 from vsepp.models.encoder import WEIGHTS as ENCODER_WEIGHTS
+from vsepp.models.folder import (
+    ENCODER_FOLDER,
+    INSTALLED_ENCODER,
+    LAYOUT,
+    LAYOUT_FILE,
+    encoder_of,
+    layout_of,
+    require_files,
+)
 from vsepp.report.models import HISTORY_FILE, Model, known_metrics, seed_folders
 from vsepp.report.records import read_results
 

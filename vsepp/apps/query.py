@@ -39,7 +39,7 @@ from vsepp.data.picture_folder import pictures_in, readable
 from vsepp.data.pictures import Picture, read_picture, resized
 from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
-from vsepp.evaluation.scores import EmbeddingScores
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped import model_folder, shipped_models
 

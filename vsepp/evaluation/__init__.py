@@ -1,8 +1,10 @@
 """How well a model retrieves: from scores of a test set to ranks, metrics, and how sure they are.
 
-Read `test_set` (what is ranked) and `scores` (embeddings, a matrix or lists of the best, and how they are counted), `truth` and `truths`
-(which items are correct), `ranks` (a rank is a count), `evaluate` (a test set under truths, and its files), `paper` and `metrics` (the paper's
-metrics, and all of them), `intervals` (values per image, levels, effects), `ratings` (correlations with people's ratings), `best` (the best
-items of each query) and `shown` (an evaluation to read). `encode`, `rerank` and `run` lead from a trained run to all of these, and alone
-import torch. It imports `base`, `data`, `models` and `features`.
+Read `test_set` (what is ranked) and `scores`, with `embedding_scores` and `best` (a matrix, embeddings, lists of the best; a rank is
+a count), `meaning` (what arrays of the right shape get wrong), `truth`, `gallery` and `truths` (which items are correct, by rows and by
+ids), `ranks`, `paper` and `metrics` (the paper's metrics, and all of them), `evaluate` (a test set under truths, and its files), `shown` (an
+evaluation to read), `intervals` (values per image, levels, effects) and `ratings` (correlations with people's ratings). `run` leads from
+a run's embeddings to these; `encode` and `rerank` from its model, and alone import torch.
+
+It imports `base`, `data`, `features` and `models`.
 """

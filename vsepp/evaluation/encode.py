@@ -13,7 +13,8 @@ import torch
 from vsepp.base.publish import MODEL_FILE
 from vsepp.base.run_spec import RunSpec
 from vsepp.data.captions import Tokens, Vocabulary
-from vsepp.evaluation.scores import EmbeddingScores, ranges
+from vsepp.evaluation.embedding_scores import EmbeddingScores
+from vsepp.evaluation.scores import ranges
 from vsepp.evaluation.test_set import TestSet
 from vsepp.features.captions import CaptionStates, open_captions
 from vsepp.features.images import EvalImages, open_eval_images

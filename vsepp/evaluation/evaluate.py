@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 
 from vsepp.base.files import write_arrays, write_text
-from vsepp.evaluation.paper import CUTS, PAPER
-from vsepp.evaluation.ranks import (
-    Ranks,
-    RetrievalMetrics,
-    metrics_of_folds,
-    rank_each,
-    retrieval_metrics,
-    task_ranks,
-)
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.gallery import by_rows
+from vsepp.evaluation.paper import CUTS, PAPER, RetrievalMetrics, metrics_of_folds, retrieval_metrics
+from vsepp.evaluation.ranks import Ranks, rank_counts, task_ranks
 from vsepp.evaluation.ratings import Correlation, correlation
-from vsepp.evaluation.scores import BestLists, Scores
+from vsepp.evaluation.scores import Scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Positives, Truth
 
@@ -67,17 +62,18 @@ class Evaluation:
     @property
     def depths(self) -> dict[str, int]:
         """Task → how many of each query's best items are known, where lists do not hold all; metrics that need more are left out."""
-        return {task: of.depth for task, of in self.ranks.items() if of.depth is not None}
+        return {task: ranks.depth for task, ranks in self.ranks.items() if ranks.depth is not None}
 
     @cached_property
     def ties(self) -> dict[str, dict[str, int]]:
         """Task → `r1`, `r5`, `r10` → number of queries of which the order of tied items decides whether they count, where there are any."""
-        counts = {
-            task: {f"r{k}": int(of.tied_at(k).sum()) for k in CUTS if PAPER[f"r{k}"].is_known(of)}
-            for task, of in self.ranks.items()
-        }
-        some = {task: {cut: number for cut, number in of.items() if number} for task, of in counts.items()}
-        return {task: of for task, of in some.items() if of}
+        ties: dict[str, dict[str, int]] = {}
+        for task, ranks in self.ranks.items():
+            for k in CUTS:
+                tied = int(ranks.tied_at(k).sum())
+                if tied and PAPER[f"r{k}"].is_known(ranks):
+                    ties.setdefault(task, {})[f"r{k}"] = tied
+        return ties
 
     @cached_property
     def metrics(self) -> RetrievalMetrics:
@@ -92,19 +88,19 @@ class Evaluation:
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """`<protocol>_<part>` → an array of `ranks.npz`, see `vsepp.evaluation.ranks.kept_ranks`."""
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
         if not self.truth.by_people:
-            of_captions = self.truth.tasks["t2i"]
-            captions = np.searchsorted(of_captions.queries, self.truth.tasks["i2t"].items)
-            found = {"i2t": self.ranks["i2t"].best, "t2i": self.ranks["t2i"].ranks}
-            found["i2t_captions"] = np.empty(len(captions))
-            found["i2t_captions"][captions] = self.ranks["i2t"].ranks
-            found |= {"caption_rows": of_captions.queries, "caption_images": of_captions.items}
+            t2i = self.truth.tasks["t2i"]
+            captions = np.searchsorted(t2i.queries, self.truth.tasks["i2t"].items)
+            arrays = {"i2t": self.ranks["i2t"].best, "t2i": self.ranks["t2i"].ranks}
+            arrays["i2t_captions"] = np.empty(len(captions))
+            arrays["i2t_captions"][captions] = self.ranks["i2t"].ranks
+            arrays |= {"caption_rows": t2i.queries, "caption_images": t2i.items}
         else:
             for task, ranks in self.ranks.items():
-                found[task], found[f"{task}_starts"] = ranks.ranks, ranks.starts
-                found[f"{task}_images"] = self.truth.images_of(task)
-        return {f"{self.protocol}_{part}": array for part, array in found.items()}
+                arrays[task], arrays[f"{task}_starts"] = ranks.ranks, ranks.starts
+                arrays[f"{task}_images"] = self.truth.images_of(task)
+        return {f"{self.protocol}_{part}": array for part, array in arrays.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """All but the ranks, as `metrics.json` holds it."""
@@ -122,8 +118,12 @@ class Evaluation:
             **self.metrics.to_dict(),
             **({} if self.truth.by_people else {"per_fold": [fold.to_dict() for fold in self.per_fold]}),
             **{
-                what: {"spearman": each.value, "sd": each.sd, "interval_images": [each.low, each.high]}
-                for what, each in self.correlations.items()
+                name: {
+                    "spearman": spearman.value,
+                    "sd": spearman.sd,
+                    "interval_images": [spearman.low, spearman.high],
+                }
+                for name, spearman in self.correlations.items()
             },
         }
 
@@ -135,7 +135,7 @@ class Evaluation:
 
 
 def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = None) -> list[Evaluation]:
-    """Rank a test set under truths. What ranks the same images and captions is ranked in one pass over their scores.
+    """Rank a test set under truths.
 
     Parameters
     ----------
@@ -156,33 +156,41 @@ def evaluate(tested: TestSet, truths: Sequence[Truth], rerank: Rerank | None = N
     VseppError
         If ids are missing or differ from a truth's gallery, if a caption is of another image there, and for lists of the best that a protocol cuts into folds.
     """
-    here = [truth.of_rows(tested.image_ids, tested.caption_ids, tested.caption_to_image) for truth in truths]
-    ends = [[fold.indices(tested.scores.shape[0])[:2] for fold in truth.folds] for truth in here]
-    folds = {of: _Fold.of(tested, *of, rerank) for of in dict.fromkeys(one for each in ends for one in each)}
-    counts: list[dict[str, np.ndarray]] = [{} for _ in here]
-    for of, fold in folds.items():
-        asking = [number for number, each in enumerate(ends) if of in each]
-        parts = [fold.part(here[number]) for number in asking]
-        found = rank_each(fold.scores, [truth for truth, _ in parts])
-        for number, (_, inside), of_tasks in zip(asking, parts, found, strict=True):
-            for task, of_task in of_tasks.items():
-                positives = len(here[number].tasks[task].items)
-                every = counts[number].setdefault(task, np.empty((2, positives), np.int64))
-                every[:, inside[task]] = of_task
-    results = []
-    for number, truth in enumerate(truths):
-        its = [folds[of] for of in ends[number]]
-        results.append(
-            Evaluation(
-                truth,
-                tested.similarity,
-                (sum(fold.scores.shape[0] for fold in its), sum(fold.scores.shape[1] for fold in its)),
-                task_ranks(truth, counts[number], its[0].scores.depths),
-                _correlations(truth, here[number], its[0].scores),
-                _joined(its) if rerank and not truth.by_people else {},
-            )
-        )
-    return results
+    # A fold may belong to several protocols, and is re-ranked once.
+    folds: dict[tuple[int, int], _Fold] = {}
+    requests = []
+    for truth in truths:
+        spans = [fold.indices(tested.scores.shape[0])[:2] for fold in truth.folds]
+        requests.append((truth, by_rows(truth, tested), spans))
+    for _, _, spans in requests:
+        for span in spans:
+            if span not in folds:
+                folds[span] = _Fold.from_span(tested, *span, rerank)
+    return [
+        _evaluated(tested, truth, in_rows, [folds[span] for span in spans], reranked=rerank is not None)
+        for truth, in_rows, spans in requests
+    ]
+
+
+def _evaluated(
+    tested: TestSet, truth: Truth, in_rows: Truth, folds: Sequence[_Fold], *, reranked: bool
+) -> Evaluation:
+    """A test set under one truth; `in_rows`: the truth by the test set's rows."""
+    counts = {}
+    for fold in folds:
+        part, inside = fold.part(in_rows)
+        for task, fold_counts in rank_counts(fold.scores, part).items():
+            if task not in counts:
+                counts[task] = np.empty((2, len(in_rows.tasks[task].items)), np.int64)
+            counts[task][:, inside[task]] = fold_counts
+    return Evaluation(
+        truth,
+        tested.scores.words,
+        (sum(fold.scores.shape[0] for fold in folds), sum(fold.scores.shape[1] for fold in folds)),
+        task_ranks(truth, counts, folds[0].scores.depths),
+        _correlations(truth, in_rows, folds[0].scores),
+        _joined(folds) if reranked and not truth.by_people else {},
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +204,7 @@ class _Fold:
     """`i`, `t`: place in the fold of each image and caption of the test set; -1 outside."""
 
     @classmethod
-    def of(cls, tested: TestSet, start: int, stop: int, rerank: Rerank | None) -> _Fold:
+    def from_span(cls, tested: TestSet, start: int, stop: int, rerank: Rerank | None) -> _Fold:
         owner, images = tested.caption_to_image, slice(start, stop)
         captions = np.flatnonzero((owner >= start) & (owner < stop))
         scores = tested.scores if len(captions) == len(owner) else tested.scores.part(images, captions)
@@ -211,43 +219,43 @@ class _Fold:
         absent = len(self.captions) + np.arange(truth.absent)
         places = {**self.places, "t": np.append(self.places["t"], absent)}
         tasks, inside = {}, {}
-        for task, each in truth.tasks.items():
-            queries, counts = places[task[0]][each.queries], np.diff(each.starts)
+        for task, positives in truth.tasks.items():
+            queries, counts = places[task[0]][positives.queries], np.diff(positives.starts)
             asking = queries >= 0
             inside[task] = np.repeat(asking, counts)
             starts = np.append(0, np.cumsum(counts[asking]))
-            tasks[task] = Positives(queries[asking], starts, places[task[2]][each.items[inside[task]]])
+            tasks[task] = Positives(queries[asking], starts, places[task[2]][positives.items[inside[task]]])
         return replace(truth, tasks=tasks), inside
 
 
-def _correlations(truth: Truth, here: Truth, scores: Scores) -> dict[str, Correlation]:
-    """Name of ratings → how scores of all images and captions go with them; `here`: the truth by their rows."""
-    found = {}
-    for what, ratings in truth.ratings.items():
+def _correlations(truth: Truth, in_rows: Truth, scores: Scores) -> dict[str, Correlation]:
+    """Name of ratings → how scores of all images and captions go with them; `in_rows`: the truth by their rows."""
+    correlations = {}
+    for name, ratings in truth.ratings.items():
         within = scores if ratings.task == "i2t" else scores.among(ratings.task)
         if within is not None:
-            order = np.argsort(here.ratings[what].queries, kind="stable")
-            rated = np.empty(len(order))
-            rated[order] = within.of(
-                here.ratings[what].queries[order], here.ratings[what].items[order], "i2t"
-            )
-            found[what] = correlation(ratings, rated, truth.images_of(ratings.task, ratings.queries))
-    return found
+            rated = in_rows.ratings[name]
+            order = np.argsort(rated.queries, kind="stable")
+            rated_scores = np.empty(len(order))
+            rated_scores[order] = within.pair_scores(rated.queries[order], rated.items[order], "i2t")
+            images = truth.images_of(ratings.task, ratings.queries)
+            correlations[name] = correlation(ratings, rated_scores, images)
+    return correlations
 
 
 def _joined(folds: Sequence[_Fold]) -> dict[str, np.ndarray]:
     """Re-ranked lists of all folds as `Evaluation.lists` has them."""
-    lists = [fold.scores.arrays for fold in folds]
     # Captions of a fold need not stand together in the file.
     order = np.argsort(np.concatenate([fold.captions for fold in folds]))
-    captions = [fold.captions[of["i2t_items"]] for fold, of in zip(folds, lists, strict=True)]
-    images = [fold.images.start + of["t2i_items"] for fold, of in zip(folds, lists, strict=True)]
-    return {
-        "i2t_items": np.concatenate(captions),
-        "i2t_scores": np.concatenate([of["i2t_scores"] for of in lists]),
-        "t2i_items": np.concatenate(images)[order],
-        "t2i_scores": np.concatenate([of["t2i_scores"] for of in lists])[order],
-    }
+    parts: dict[str, list[np.ndarray]] = {}
+    for fold in folds:
+        lists = fold.scores.arrays
+        lists["i2t_items"] = fold.captions[lists["i2t_items"]]
+        lists["t2i_items"] = fold.images.start + lists["t2i_items"]
+        for name, array in lists.items():
+            parts.setdefault(name, []).append(array)
+    joined = {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    return {name: array[order] if name.startswith("t2i") else array for name, array in joined.items()}
 
 
 def save(evaluations: Sequence[Evaluation], folder: Path) -> None:

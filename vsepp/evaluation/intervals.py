@@ -92,7 +92,7 @@ class Effect:
     seeds: Interval | None = None
     """Student's t over the seeds; `None` with one seed, and where the seeds agree to the last digit."""
     p: float | None = None
-    """p of a paired permutation test over the images, two-sided, corrected for all that is told together; see `told_together`."""
+    """p of a paired permutation test over the images, two-sided, corrected for all effects of a page; see `corrected`."""
     p_alone: float | None = None
     """p as the test gave it."""
     lone_side: bool = False
@@ -148,8 +148,8 @@ class Effect:
 
 def _wider(images: Interval | None, seeds: Interval | None) -> Interval | None:
     """The wider one of the intervals over the images and over the seeds, where there are any."""
-    there = filter(None, (images, seeds))
-    return max(there, key=lambda interval: interval.high - interval.low, default=None)
+    intervals = filter(None, (images, seeds))
+    return max(intervals, key=lambda interval: interval.high - interval.low, default=None)
 
 
 def image_interval(values: np.ndarray) -> Interval:
@@ -209,10 +209,10 @@ def effect(baseline: Sequence[np.ndarray], model: Sequence[np.ndarray], tests: i
     )
 
 
-def told_together(effects: Sequence[Effect]) -> list[Effect]:
-    """Effects with their p corrected for the number of all that have one."""
-    corrected = iter(holm([effect.p_alone for effect in effects if effect.p_alone is not None]))
-    return [effect if effect.p_alone is None else replace(effect, p=next(corrected)) for effect in effects]
+def corrected(effects: Sequence[Effect]) -> list[Effect]:
+    """Effects with their p corrected for the number of all that have one, see `holm`."""
+    values = iter(holm([effect.p_alone for effect in effects if effect.p_alone is not None]))
+    return [effect if effect.p_alone is None else replace(effect, p=next(values)) for effect in effects]
 
 
 def seed_interval(values: Sequence[float] | np.ndarray, least_sd: float = 0.0) -> Interval | None:
@@ -261,9 +261,9 @@ def holm(values: Sequence[float]) -> list[float]:
     """P values corrected for their number, after Holm (1979): the k-th smallest of n times n − k + 1, none below a smaller p's value."""
     order = np.argsort(values, kind="stable")
     steps = np.asarray(values, float)[order] * np.arange(len(order), 0, -1)
-    corrected = np.empty(len(order))
-    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return corrected.tolist()
+    adjusted = np.empty(len(order))
+    adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted.tolist()
 
 
 def _difference(first: np.ndarray, second: np.ndarray, axis: int = -1) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.embedding_scores import EmbeddingScores
+from vsepp.evaluation.scores import ScoreMatrix, Scores
 
 _LOOKED_AT = 1000
 """Rows that are compared, drawn at random: enough to tell a half from a few."""
@@ -80,14 +82,14 @@ def _refuse_repeated(name: str, rows: np.ndarray, caption_to_image: np.ndarray) 
 
     # The most times first: what is there ten times is there twice five times.
     each_once = np.array_equal(caption_to_image, np.arange(count))
-    given = "scores" if name == "scores" else "images"
+    array = "scores" if name == "scores" else "images"
     for times in (number for number in range(count // 2, 1, -1) if count % number == 0):
         images = count // times
         if are_equal(chosen - chosen % times + (chosen + times // 2) % times, (chosen + times) % count):
-            cure = f"{given}[::{times}]"
+            cure = f"{array}[::{times}]"
             owner = f"repeat(arange({images}), {times})" if each_once else f"caption_to_image // {times}"
         elif are_equal((chosen + images) % count, (chosen + 1) % count):
-            cure = f"{given}[:{images}]"
+            cure = f"{array}[:{images}]"
             owner = f"tile(arange({images}), {times})" if each_once else f"caption_to_image % {images}"
         else:
             continue

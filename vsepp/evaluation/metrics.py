@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.paper import CUTS, PAPER, Metric
+from vsepp.evaluation.paper import CUTS, PAPER, Metric, chance_rsum
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,17 +92,17 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
     if metric not in AVERAGED:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {metric!r}")
     if metric == "rsum":
-        every = [per_image(ranks, recall) for recall in RECALLS]
-        return None if any(of is None for of in every) else np.sum(every, axis=0)  # type: ignore[arg-type]
+        recalls = [per_image(ranks, recall) for recall in RECALLS]
+        return None if any(values is None for values in recalls) else np.sum(recalls, axis=0)  # type: ignore[arg-type]
     task, _, key = metric.partition("_")
     if task not in ranks or not METRICS[key].is_known(ranks[task]):
         return None
-    of_task, n = ranks[task], 1 + max(int(each.images.max()) for each in ranks.values())
-    images, size = of_task.images, of_task.fold
+    n = 1 + max(int(asking.images.max()) for asking in ranks.values())
+    images, size = ranks[task].images, ranks[task].fold
     # A metric is the mean over the folds, so folds matter where they have unequal numbers of queries.
     per_query = (size / np.bincount(images // size, minlength=n // size))[:, None]
     weights = np.bincount(images, minlength=n).reshape(-1, size) * per_query
-    values = np.bincount(images, weights=METRICS[key].values(of_task), minlength=n).reshape(-1, size)
+    values = np.bincount(images, weights=METRICS[key].values(ranks[task]), minlength=n).reshape(-1, size)
     shares = METRICS[key].factor * values * per_query
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
@@ -123,10 +123,8 @@ def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
     """
     import numpy as np
 
-    from vsepp.evaluation.ranks import chance_rsum
-
     cuts = [[k for k in CUTS if METRICS[f"r{k}"].is_known(ranks[task])] for task in ("i2t", "t2i")]
-    recalls = [f"{task}_r{k}" for task, some in zip(("i2t", "t2i"), cuts, strict=True) for k in some]
+    recalls = [f"{task}_r{k}" for task, ks in zip(("i2t", "t2i"), cuts, strict=True) for k in ks]
     values = np.sum([per_image(ranks, recall) for recall in recalls], axis=0)  # type: ignore[arg-type]
     if len(values) < 2:
         return True

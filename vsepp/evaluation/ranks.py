@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy as np
 
 from vsepp.base.declared import TASKS
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.paper import CUTS, PAPER
-from vsepp.evaluation.scores import EmbeddingScores, Pairs, Scores
+from vsepp.evaluation.embedding_scores import EmbeddingScores
+from vsepp.evaluation.scores import Pairs, Scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 
@@ -64,7 +63,7 @@ class TaskRanks:
         """Sum over the positives of each query, `(n_positives,)` to `(n_queries,)`."""
         return np.add.reduceat(values, self.starts[:-1])
 
-    def found(self, k: int) -> np.ndarray:
+    def hits(self, k: int) -> np.ndarray:
         """`(n_queries,)` bool: whether a correct item is among the first k. Tied for first place with one other (rank 0.5) it counts for
         R@1, with two others (rank 1) it does not."""
         return self.best < k
@@ -89,114 +88,6 @@ Ranks = Mapping[str, TaskRanks]
 """Task → its ranks; a test set without scores of captions among captions has no `t2t`."""
 
 
-# --- The paper's metrics -------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DirectionMetrics:
-    """The paper's metrics of one task. Nothing is rounded. NaN: lists of the best are too short for it."""
-
-    r1: float
-    """R@1: percentage of queries with a rank below 1."""
-    r5: float
-    """R@5, percent."""
-    r10: float
-    """R@10, percent."""
-    medr: float
-    """Med r, 1 is best: the floor of the median of the ranks from 0, plus 1, as in the released code; a mean of whole numbers for several
-    folds."""
-    meanr: float
-    """Mean r, 1 is best."""
-
-    @classmethod
-    def of_folds(cls, ranks: TaskRanks) -> list[DirectionMetrics]:
-        """The metrics of each fold."""
-        folds = [[metric.factor * value for value in metric.by_fold(ranks)] for metric in PAPER.values()]
-        return [cls(**dict(zip(PAPER, values, strict=True))) for values in zip(*folds, strict=True)]
-
-
-@dataclass(frozen=True)
-class RetrievalMetrics:
-    """The paper's metrics of all tasks."""
-
-    i2t: DirectionMetrics
-    """Caption retrieval."""
-    t2i: DirectionMetrics
-    """Image retrieval."""
-    t2t: DirectionMetrics | None = None
-    """Caption → caption, under truths that have it."""
-    i2i: DirectionMetrics | None = None
-    """Image → image, likewise."""
-
-    @property
-    def rsum(self) -> float:
-        """Sum of the six recalls of both directions; 600 is best. NaN without one of them."""
-        return sum(side.r1 + side.r5 + side.r10 for side in (self.i2t, self.t2i))
-
-    @property
-    def recalls(self) -> dict[str, float]:
-        """`i2t_r1`, …, `t2i_r10` and `rsum`, as histories of training hold them."""
-        sides = {"i2t": self.i2t, "t2i": self.t2i}
-        found = {f"{task}_{key}": getattr(sides[task], key) for task in sides for key in ("r1", "r5", "r10")}
-        return {**found, "rsum": self.rsum}
-
-    def to_dict(self) -> dict[str, Any]:
-        """All tasks that there are, and rsum, as `metrics.json` holds them, without what is NaN."""
-        tasks = {task: _known(found) for task, found in asdict(self).items() if found}
-        return {**tasks, **_known({"rsum": self.rsum})}
-
-
-def _known(values: Mapping[str, float]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if not math.isnan(value)}
-
-
-def metrics_of_folds(ranks: Ranks) -> list[RetrievalMetrics]:
-    """The paper's metrics of each fold."""
-    tasks = {task: DirectionMetrics.of_folds(of_task) for task, of_task in ranks.items()}
-    return [
-        RetrievalMetrics(**dict(zip(tasks, fold, strict=True))) for fold in zip(*tasks.values(), strict=True)
-    ]
-
-
-def retrieval_metrics(ranks: Ranks) -> RetrievalMetrics:
-    """The paper's metrics: the mean over the folds of each metric, Med r included."""
-    tasks = {task: [astuple(fold) for fold in DirectionMetrics.of_folds(of)] for task, of in ranks.items()}
-    means = {task: DirectionMetrics(*np.mean(folds, axis=0).tolist()) for task, folds in tasks.items()}
-    return RetrievalMetrics(**means)
-
-
-def chance_rsum(
-    n_images: float,
-    n_captions: float,
-    positives: Sequence[Any] | None = None,
-    cuts: Sequence[Sequence[int]] = (CUTS, CUTS),
-) -> float:
-    """rsum for a ranking by chance, or the sum of some of its recalls.
-
-    Parameters
-    ----------
-    n_images, n_captions
-        Number of images and of captions in a fold.
-    positives
-        For each direction, number of positives of each query, `(n_queries,)`; by default own captions, equally many for all
-        images.
-    cuts
-        For each direction, the K of each recall that is added up.
-    """
-    of_images, of_captions = positives or (n_captions / n_images, 1.0)
-    rsum = 0.0
-    for counts, gallery, some in zip((of_images, of_captions), (n_captions, n_images), cuts, strict=True):
-        for k in some:
-            # None of a query's positives among the first k.
-            left = gallery - np.arange(min(k, int(gallery)))
-            missed = np.prod(1 - np.minimum(1, np.divide.outer(counts, left)), axis=-1)
-            rsum += 100.0 * (1 - float(np.mean(missed)))
-    return rsum
-
-
-# --- Ranking -------------------------------------------------------------------------------------------------------
-
-
 def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
     """Rank every image against every caption, both ways, in one pass over the scores; own captions are the correct items.
 
@@ -207,7 +98,7 @@ def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
     tested
         All images and captions.
     device
-        A torch device for embeddings, or `None` for NumPy; see `vsepp.evaluation.scores.EmbeddingScores`.
+        A torch device for embeddings, or `None` for NumPy; see `EmbeddingScores`.
     """
     scores = tested.scores
     if device is not None and isinstance(scores, EmbeddingScores):
@@ -216,13 +107,12 @@ def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
 
 
 def rank(scores: Scores, truth: Truth) -> Ranks:
-    """Rank every positive of every query of a truth among all images and captions; see `rank_each`."""
-    (ranks,) = rank_each(scores, [truth])
-    return task_ranks(truth, ranks, scores.depths)
+    """Rank every positive of every query of a truth among all images and captions; see `rank_counts`."""
+    return task_ranks(truth, rank_counts(scores, truth), scores.depths)
 
 
-def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndarray]]:
-    """Rank every positive of every query of some truths, in one pass over the scores.
+def rank_counts(scores: Scores, truth: Truth) -> dict[str, np.ndarray]:
+    """Count the wrong items above every positive of every query of a truth, in one pass over the scores.
 
     A rank is the number of wrong items scored above the positive plus half of the wrong ones tied with it, so a collapsed model
     ranks at chance, not at the top. Other positives of the query are not wrong items.
@@ -231,150 +121,90 @@ def rank_each(scores: Scores, truths: Sequence[Truth]) -> list[dict[str, np.ndar
     ----------
     scores
         Scores of all images and captions.
-    truths
-        Truths by the rows of these images and captions.
+    truth
+        By the rows of these images and captions.
 
     Returns
     -------
-    list
-        For each truth, task → of its positives the wrong items above, and those above or tied, int64 `(2, n_positives)`; without tasks
-        that no score tells.
+    dict
+        Task → wrong items above each positive, and those above or tied, int64 `(2, n_positives)`; without tasks that no score tells.
 
     Raises
     ------
     VseppError
-        If a truth names images or captions that are not ranked.
+        If the truth names images or captions that are not ranked.
     """
-    n_images, n_captions = scores.shape
-    for truth in truths:
-        _require_ranked(truth, {"i": n_images, "t": n_captions})
-    i2t = _Asked([truth.tasks["i2t"] for truth in truths], n_captions)
-    t2i = _Asked([truth.tasks["t2i"] for truth in truths], n_images)
-    of_i2t = Pairs(i2t.queries, i2t.items, scores.of(i2t.queries, i2t.items, "i2t"))
-    of_t2i = Pairs(t2i.items, t2i.queries, scores.of(t2i.items, t2i.queries, "t2i"))
-    above = scores.above(of_i2t, of_t2i)
-    found = {"i2t": i2t.counts(of_i2t.scores, above[0]), "t2i": t2i.counts(of_t2i.scores, above[1])}
-    counts = [{task: found[task][number] for task in found} for number in range(len(truths))]
+    galleries = dict(zip("it", scores.shape, strict=True))
+    _require_ranked(truth, galleries)
+    i2t, t2i = truth.tasks["i2t"], truth.tasks["t2i"]
+    i2t_places, t2i_places = _ranked_places(i2t, galleries["t"]), _ranked_places(t2i, galleries["i"])
+    images, captions = i2t.rows[i2t_places], i2t.items[i2t_places]
+    i2t_pairs = Pairs(images, captions, scores.pair_scores(images, captions, "i2t"))
+    images, captions = t2i.items[t2i_places], t2i.rows[t2i_places]
+    t2i_pairs = Pairs(images, captions, scores.pair_scores(images, captions, "t2i"))
+    i2t_above, t2i_above = scores.above(i2t_pairs, t2i_pairs)
+    # Positives that are not ranked stand behind all items that are.
+    counts = {"i2t": np.full((2, len(i2t.items)), galleries["t"])}
+    counts["t2i"] = np.full((2, len(t2i.items)), galleries["i"])
+    counts["i2t"][:, i2t_places], counts["t2i"][:, t2i_places] = i2t_above, t2i_above
     for task in ("t2t", "i2i"):
-        asking = [number for number, truth in enumerate(truths) if task in truth.tasks]
-        within = scores.among(task) if asking else None
+        within = scores.among(task) if task in truth.tasks else None
         if within is not None:
-            of_task = _counts_among(within, [truths[number].tasks[task] for number in asking])
-            for number, of_truth in zip(asking, of_task, strict=True):
-                counts[number][task] = of_truth
+            counts[task] = _counts_among(within, truth.tasks[task])
     return counts
 
 
 def task_ranks(truth: Truth, counts: Mapping[str, np.ndarray], depths: Mapping[str, int]) -> Ranks:
-    """Ranks of a truth with their queries, from counts as `rank_each` gives them, and `Scores.depths`."""
+    """Ranks of a truth with their queries, from counts as `rank_counts` gives them, and `Scores.depths`."""
     images = {task: truth.images_of(task) for task in counts}
     asking = np.unique(np.concatenate(list(images.values())))
     fold = len(asking) // len(truth.folds)
     return {
         task: TaskRanks(
             truth.tasks[task].starts,
-            of_task.sum(axis=0) / 2,
+            (above + above_or_tied) / 2,
             np.searchsorted(asking, images[task]),
             fold,
-            tied=of_task[1] - of_task[0],
+            tied=above_or_tied - above,
             depth=depths.get(task),
         )
-        for task, of_task in counts.items()
+        for task, (above, above_or_tied) in counts.items()
     }
 
 
-def _require_ranked(truth: Truth, counts: Mapping[str, int]) -> None:
+def _require_ranked(truth: Truth, galleries: Mapping[str, int]) -> None:
     """Refuse a truth with rows of images or captions that there are not; the correct captions of images may be absent."""
-    for task, each in truth.tasks.items():
+    for task, positives in truth.tasks.items():
         more = truth.absent if task == "i2t" else 0
-        for rows, kind, absent in ((each.queries, task[0], 0), (each.items, task[2], more)):
-            outside = rows[(rows < 0) | (rows >= counts[kind] + absent)]
+        for rows, kind, absent in ((positives.queries, task[0], 0), (positives.items, task[2], more)):
+            outside = rows[(rows < 0) | (rows >= galleries[kind] + absent)]
             if len(outside):
                 name = {"i": "image", "t": "caption"}[kind]
                 raise VseppError(
-                    f"truth {truth.name}, {task}: {name} row {outside[0]} is not among the {counts[kind]} that are ranked "
+                    f"truth {truth.name}, {task}: {name} row {outside[0]} is not among the {galleries[kind]} that are ranked "
                     f"({len(outside)} rows are not); take a truth of this test set"
                 )
 
 
-class _Asked:
-    """The positives of several truths in one task, each pair once: what a pass over the scores counts for all of them.
-
-    Parameters
-    ----------
-    positives
-        Of each truth.
-    gallery
-        Number of items; positives beyond it are not ranked, and stand behind all that are.
-    """
-
-    def __init__(self, positives: Sequence[Positives], gallery: int) -> None:
-        self._gallery = gallery
-        self._there = [each.items < gallery for each in positives]
-        keys = [
-            each.rows[there] * gallery + each.items[there]
-            for each, there in zip(positives, self._there, strict=True)
-        ]
-        every = np.unique(np.concatenate(keys))
-        self._places = [np.searchsorted(every, of_truth) for of_truth in keys]
-        self.queries, self.items = np.divmod(every, gallery)
-        """`(n,)`, ordered by query, then by item."""
-
-    def counts(self, scores: np.ndarray, above: np.ndarray) -> list[np.ndarray]:
-        """Wrong items above each truth's positives, and those above or tied, `(2, n_positives)` each.
-
-        Parameters
-        ----------
-        scores
-            `(n,)`, of the pairs.
-        above
-            `(2, n)`, the same counts of items that are a positive of the pair's query under no truth.
-        """
-        # Under a truth, positives of the other truths are wrong items.
-        above = above + _above_in_group(self.queries, scores)
-        found = []
-        for there, places in zip(self._there, self._places, strict=True):
-            of_truth = np.full((2, len(there)), self._gallery)
-            of_truth[:, there] = above[:, places] - _above_in_group(self.queries[places], scores[places])
-            found.append(of_truth)
-        return found
+def _ranked_places(positives: Positives, gallery: int) -> np.ndarray:
+    """Places of the positives that are in the gallery, ordered by query, then by item."""
+    places = np.flatnonzero(positives.items < gallery)
+    return places[np.lexsort((positives.items[places], positives.rows[places]))]
 
 
-def _above_in_group(groups: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Number of scores of its group above each score, and of those above or tied, itself among them: int64 `(2, n)`."""
-    order = np.lexsort((-scores, groups))
-    groups, scores = groups[order], scores[order]
-    new_group = np.r_[True, groups[1:] != groups[:-1]]
-    new_score = new_group | np.r_[True, scores[1:] != scores[:-1]]
-    # Of each score, where its group begins, and where the scores that equal it begin and end.
-    group, first = (
-        np.maximum.accumulate(np.where(new, np.arange(len(new)), 0)) for new in (new_group, new_score)
-    )
-    ends = np.append(np.flatnonzero(new_score)[1:], len(new_score))
-    last = ends[np.cumsum(new_score) - 1]
-    counts = np.empty((2, len(order)), np.int64)
-    counts[:, order] = first - group, last - group
-    return counts
-
-
-def _counts_among(scores: Scores, positives: Sequence[Positives]) -> list[np.ndarray]:
+def _counts_among(scores: Scores, positives: Positives) -> np.ndarray:
     """Counts of one kind of items among themselves. The query itself is no wrong item: it is scored as one of the positives, then left out."""
-    with_query = [
-        Positives(
-            each.queries,
-            each.starts + np.arange(len(each.starts)),
-            np.insert(each.items, each.starts[1:], each.queries),
-        )
-        for each in positives
-    ]
-    asked = _Asked(with_query, scores.shape[1])
-    pairs = Pairs(asked.queries, asked.items, scores.of(asked.queries, asked.items, "i2t"))
-    above, _ = scores.above(pairs, Pairs(*(values[:0] for values in pairs)))
-    found = asked.counts(pairs.scores, above)
-    return [counts[:, each.rows != each.items] for counts, each in zip(found, with_query, strict=True)]
-
-
-# --- Files ---------------------------------------------------------------------------------------------------------
+    with_query = Positives(
+        positives.queries,
+        positives.starts + np.arange(len(positives.starts)),
+        np.insert(positives.items, positives.starts[1:], positives.queries),
+    )
+    places = _ranked_places(with_query, scores.shape[1])
+    queries, items = with_query.rows[places], with_query.items[places]
+    pairs = Pairs(queries, items, scores.pair_scores(queries, items, "i2t"))
+    counts = np.empty((2, len(places)), np.int64)
+    counts[:, places], _ = scores.above(pairs, Pairs(*(column[:0] for column in pairs)))
+    return counts[:, with_query.rows != with_query.items]
 
 
 def kept_ranks(
@@ -405,9 +235,11 @@ def kept_ranks(
     VseppError
         If the arrays do not fit each other.
     """
-    of_truth = f"{protocol}_i2t_starts" in arrays
-    found = _kept_of_truth(arrays, protocol) if of_truth else _kept_of_own(arrays, protocol, fold_size)
-    return {task: replace(of_task, depth=(depths or {}).get(task)) for task, of_task in found.items()}
+    if f"{protocol}_i2t_starts" in arrays:
+        ranks = _kept_of_truth(arrays, protocol)
+    else:
+        ranks = _kept_of_own(arrays, protocol, fold_size)
+    return {task: replace(kept, depth=(depths or {}).get(task)) for task, kept in ranks.items()}
 
 
 def _kept_of_own(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int | None) -> Ranks:
@@ -420,11 +252,11 @@ def _kept_of_own(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int
             f"ranks under {protocol}: t2i, i2t_captions and caption_images, rows from 0, do not have a number for each caption"
         )
     every, fold = np.arange(len(i2t)), fold_size or len(i2t)
-    of_images = TaskRanks(np.arange(len(i2t) + 1), i2t, every, fold, whole=False)
+    image_ranks = TaskRanks(np.arange(len(i2t) + 1), i2t, every, fold, whole=False)
     if i2t_captions is not None:
-        own = Positives.of_pairs(images, np.arange(len(images)))
-        of_images = TaskRanks(own.starts, i2t_captions[own.items], every, fold)
-    return {"i2t": of_images, "t2i": TaskRanks(np.arange(len(t2i) + 1), t2i, images, fold)}
+        own = Positives.from_pairs(images, np.arange(len(images)))
+        image_ranks = TaskRanks(own.starts, i2t_captions[own.items], every, fold)
+    return {"i2t": image_ranks, "t2i": TaskRanks(np.arange(len(t2i) + 1), t2i, images, fold)}
 
 
 def _kept_of_truth(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:

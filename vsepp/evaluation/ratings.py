@@ -44,11 +44,11 @@ def correlation(ratings: Ratings, scores: np.ndarray, images: np.ndarray) -> Cor
     order = np.argsort(ratings.queries, kind="stable")
     queries, starts = np.unique(ratings.queries[order], return_index=True)
     counts = np.diff(np.append(starts, len(order)))
-    rated, found = _Ranked(ratings.scores[order]), _Ranked(scores[order])
+    rated, scored = _Ranked(ratings.scores[order]), _Ranked(scores[order])
 
     def estimate(chosen: np.ndarray) -> float:
         pairs = starts[chosen] + (rng.random(len(chosen)) * counts[chosen]).astype(np.int64)
-        return 100 * _pearson(rated.among(pairs), found.among(pairs))
+        return 100 * _pearson(rated.among(pairs), scored.among(pairs))
 
     halves = [estimate(rng.permutation(len(queries))[: len(queries) // 2]) for _ in range(ESTIMATES)]
     asking = images[order][starts]

@@ -12,9 +12,9 @@ from vsepp.base.errors import VseppError
 from vsepp.base.progress import track
 from vsepp.data.captions import Tokens
 from vsepp.data.tables import SplitRows
-from vsepp.evaluation.best import best_items
+from vsepp.evaluation.best import BestLists, best_items
 from vsepp.evaluation.encode import BATCH, evaluation_mode
-from vsepp.evaluation.scores import BestLists, Blocks, ranges
+from vsepp.evaluation.scores import Blocks, ranges
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import EvalImages
 from vsepp.models.joint import JointEmbedding
@@ -31,7 +31,7 @@ class Reranker:
     device: torch.device
 
     @classmethod
-    def of(
+    def from_split(
         cls,
         model: JointEmbedding,
         images: EvalImages,

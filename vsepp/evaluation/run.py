@@ -12,8 +12,8 @@ from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.publish import EMBEDDINGS
 from vsepp.base.run_spec import EvaluationSpec
+from vsepp.evaluation.embedding_scores import DOT, EmbeddingScores
 from vsepp.evaluation.evaluate import Evaluation, Rerank, evaluate, save
-from vsepp.evaluation.scores import DOT, EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import own_captions
 
@@ -63,17 +63,17 @@ def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
     VseppError
         If a similarity is not the inner product, or the two models embedded different images or captions.
     """
-    one, other = first.scores, second.scores
-    for scores in (one, other):
+    members = []
+    for scores in (first.scores, second.scores):
         if not isinstance(scores, EmbeddingScores) or scores.similarity != DOT:
             raise VseppError(
                 f"ensemble: expected the similarity dot of both runs, got {scores.words}; only inner products add up"
             )
-    assert isinstance(one, EmbeddingScores) and isinstance(other, EmbeddingScores)
+        members.append(scores)
     if not np.array_equal(first.caption_to_image, second.caption_to_image):
         raise VseppError("ensemble: the runs embedded other images or captions; evaluate both on one split")
-    images = np.concatenate([one.images, other.images], axis=1) / 2
-    captions = np.concatenate([one.captions, other.captions], axis=1)
+    images = np.concatenate([scores.images for scores in members], axis=1) / 2
+    captions = np.concatenate([scores.captions for scores in members], axis=1)
     return TestSet(EmbeddingScores(images, captions), first.caption_to_image, of_corpus=True)
 
 
@@ -123,7 +123,7 @@ def results_of(
 def _require_same_captions(spec: EvaluationSpec, inputs: Mapping[str, Path]) -> None:
     """Refuse an ensemble of runs that embedded other captions."""
     texts = [_texts(inputs[role], spec.split) for role in ("corpus", "second_corpus")]
-    differing = next((k for k, (one, other) in enumerate(zip(*texts, strict=False)) if one != other), None)
+    differing = next((row for row, pair in enumerate(zip(*texts, strict=False)) if len({*pair}) > 1), None)
     if differing is not None:
         raise VseppError(
             f"ensemble {spec.ensemble}: caption {differing} of {inputs['corpus']} is {texts[0][differing]!r}, of "
@@ -136,5 +136,6 @@ def _texts(corpus: Path, split: str) -> list[str]:
     from vsepp.data.tables import read_tables
 
     _, captions = read_tables(corpus)
-    chosen = zip(captions["text"], captions["split"], strict=True)
-    return ["".join(filter(str.isalnum, text.lower())) for text, of in chosen if of == split]
+    rows = zip(captions["text"], captions["split"], strict=True)
+    texts = [text for text, part in rows if part == split]
+    return ["".join(filter(str.isalnum, text.lower())) for text in texts]

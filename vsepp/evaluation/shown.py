@@ -36,16 +36,16 @@ def evaluation_text(evaluation: Evaluation) -> str:
     lines = [
         f"{'truth' if truth.by_people else 'protocol'} {evaluation.protocol}: {plural(len(truth.folds), 'fold')} of "
         f"{plural(evaluation.fold_size, 'image')}, {plural(evaluation.shape[1], 'caption')} in all, {words}{again}",
-        f"queries: {', '.join(f'{count(len(of.counts))} of {TASKS[task]}' for task, of in ranks.items())}",
+        f"queries: {', '.join(f'{count(len(asked.counts))} of {TASKS[task]}' for task, asked in ranks.items())}",
         *table(rows, "l" + "r" * len(ranks)),
         *([f"rsum {rsum}"] if rsum else []),
         *_left_out(evaluation),
         *_ties(evaluation),
     ]
     lines += [
-        f"{what.upper()}: Spearman {rounded(each.value)} ± {rounded(each.sd)} over {plural(ESTIMATES, 'drawing')}; over images "
-        f"[{rounded(each.low)}, {rounded(each.high)}]"
-        for what, each in evaluation.correlations.items()
+        f"{name.upper()}: Spearman {rounded(spearman.value)} ± {rounded(spearman.sd)} over {plural(ESTIMATES, 'drawing')}; over "
+        f"images [{rounded(spearman.low)}, {rounded(spearman.high)}]"
+        for name, spearman in evaluation.correlations.items()
     ]
     if truth.absent:
         lines.append(f"not found, since outside the test set: {plural(truth.absent, 'correct caption')}")
@@ -58,11 +58,12 @@ def evaluation_text(evaluation: Evaluation) -> str:
 
 def _intervals(evaluation: Evaluation) -> dict[str, Interval]:
     """Metric → its interval over the images; one image has none."""
-    values = {name: of for name in AVERAGED if (of := per_image(evaluation.ranks, name)) is not None}
-    of_images = np.stack([*values.values()])
-    if of_images.shape[1] < 2:
+    values = {name: per_image(evaluation.ranks, name) for name in AVERAGED}
+    known = {name: array for name, array in values.items() if array is not None}
+    stacked = np.stack([*known.values()])
+    if stacked.shape[1] < 2:
         return {}
-    return dict(zip(values, image_intervals(of_images), strict=True))
+    return dict(zip(known, image_intervals(stacked), strict=True))
 
 
 def _left_out(evaluation: Evaluation) -> Iterator[str]:
@@ -74,8 +75,8 @@ def _left_out(evaluation: Evaluation) -> Iterator[str]:
     for metric in METRICS.values():
         lacking = [task for task in depths if not metric.is_known(ranks[task])]
         if lacking:
-            of = "" if len(lacking) == len(ranks) else f" of {TASKS[lacking[0]]}"
-            names.append(metric.name + of)
+            whose = "" if len(lacking) == len(ranks) else f" of {TASKS[lacking[0]]}"
+            names.append(metric.name + whose)
     if math.isnan(evaluation.metrics.rsum):
         names.append("rsum")
     ends = " and ".join(f"{plural(depth, 'item')} in {TASKS[task]}" for task, depth in depths.items())
@@ -88,11 +89,11 @@ def _ties(evaluation: Evaluation) -> Iterator[str]:
         parts = []
         for task, ties in evaluation.ties.items():
             if number := ties.get(f"r{k}"):
-                of = evaluation.ranks[task]
-                folds = of.by_fold(of.found(k) & ~of.tied_at(k))
-                without = 100 * sum(found.mean() for found in folds) / len(folds)
+                ranks = evaluation.ranks[task]
+                folds = ranks.by_fold(ranks.hits(k) & ~ranks.tied_at(k))
+                without = 100 * sum(hits.mean() for hits in folds) / len(folds)
                 parts.append(
-                    f"{count(number)} of {plural(len(of.counts), _ASKING[task[0]])} ({rounded(without)} without them)"
+                    f"{count(number)} of {plural(len(ranks.counts), _ASKING[task[0]])} ({rounded(without)} without them)"
                 )
         if parts:
             yield f"R@{k}: tied with wrong items at the cut, a tie counts half: {', '.join(parts)}"

@@ -11,9 +11,10 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import reading, require_file, write_arrays
 from vsepp.base.signatures import HEAD, TORCH, kind_of
 from vsepp.data.arrays import read_npz
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.meaning import check_meaning
-from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, Scores, counted_from_one
-from vsepp.evaluation.truth import checked_ids
+from vsepp.evaluation.scores import ScoreMatrix, Scores, counted_from_one
 
 _KINDS: tuple[type[Scores], ...] = (EmbeddingScores, ScoreMatrix, BestLists)
 _IDS = ("image_ids", "caption_ids")
@@ -37,8 +38,6 @@ class TestSet:
     """`(n_images,)` int64 or text, each once, by which truths know the images; `None`: not known."""
     caption_ids: np.ndarray | None = None
     """`(n_captions,)`, likewise."""
-    similarity: str = ""
-    """Name of the similarity, or what else the scores are, in words; by default as the scores say."""
     of_corpus: bool = False
     """Whether a run embedded it from a corpus, which may hold copies of a picture: equal rows are no mistake then."""
 
@@ -49,7 +48,6 @@ class TestSet:
             caption_to_image=checked_captions(self.caption_to_image, n_captions, n_images),
             image_ids=checked_ids(self.image_ids, n_images, "image_ids"),
             caption_ids=checked_ids(self.caption_ids, n_captions, "caption_ids"),
-            similarity=self.similarity or self.scores.words,
         )
         if not self.of_corpus:
             check_meaning(self.scores, self.caption_to_image)
@@ -94,16 +92,16 @@ class TestSet:
             )
         with reading(path, _EXPECTED):
             image_ids, caption_ids = map(arrays.get, _IDS)
-            scores = kind.of_arrays(arrays)
+            scores = kind.from_arrays(arrays)
             return cls(scores, arrays["caption_to_image"], image_ids, caption_ids, of_corpus=of_corpus)
 
     def save(self, path: Path) -> None:
         """Write an `.npz` that `read` reads; equal test sets give equal bytes."""
-        of_scores = self.scores.arrays
-        arrays = {name: of_scores.pop(name) for name in self.scores.ARRAYS}
+        options = self.scores.arrays
+        arrays = {name: options.pop(name) for name in self.scores.ARRAYS}
         arrays["caption_to_image"] = self.caption_to_image
         arrays |= {name: ids for name in _IDS if (ids := getattr(self, name)) is not None}
-        write_arrays(path, compressed=False, **arrays, **of_scores)
+        write_arrays(path, compressed=False, **arrays, **options)
 
 
 def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: int) -> np.ndarray:
@@ -137,3 +135,31 @@ def checked_captions(caption_to_image: np.ndarray, n_captions: int, n_images: in
             "leave such images out"
         )
     return owner
+
+
+def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | None:
+    """Ids of `count` images or captions, int64 or text, each once; `None` stays `None`. `what` names them in errors."""
+    if ids is None:
+        return None
+    ids = np.asarray(ids)
+    if ids.shape != (count,) or ids.dtype.kind not in "iufU":
+        raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
+    if ids.dtype.kind == "U":
+        wrong = np.array([not text.isprintable() or not text.strip() for text in ids.tolist()])
+        expected = "a text that is not empty, without control characters"
+    elif ids.dtype.kind == "f":
+        wrong, expected = ~((np.abs(ids) < 2**53) & (ids == np.trunc(ids))), "a whole number below 2^53"
+    else:
+        wrong, expected = ids > np.iinfo(np.int64).max, "a whole number below 2^63"
+    if np.any(wrong):
+        row = int(np.argmax(wrong))
+        raise VseppError(f"{what}: row {row} is {ids[row : row + 1].tolist()[0]!r}; expected {expected}")
+    ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
+    known, first, times = np.unique(ids, return_index=True, return_counts=True)
+    if len(known) < count:
+        row = first[times > 1].min()
+        raise VseppError(
+            f"{what}: {ids[row]} stands at row {row} and again ({(times > 1).sum()} ids are there more than once); "
+            "expected each once"
+        )
+    return ids

@@ -17,9 +17,8 @@ Other truths know more: in Crisscrossed Captions and ECCV Caption a query has ma
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -45,7 +44,7 @@ class Positives:
     """`(n_positives,)` int64: rows of the correct items."""
 
     @classmethod
-    def of_pairs(cls, queries: np.ndarray, items: np.ndarray) -> Positives:
+    def from_pairs(cls, queries: np.ndarray, items: np.ndarray) -> Positives:
         """From pairs of a query and a correct item, rows `(n_positives,)` both, in any order; queries and their items will ascend.
 
         Raises
@@ -65,8 +64,8 @@ class Positives:
         queries, items = queries[order], items[order]
         twice = np.flatnonzero((np.diff(queries) == 0) & (np.diff(items) == 0))
         if not len(queries) or len(twice):
-            found = f"query {queries[twice[0]]} and item {items[twice[0]]} twice" if len(twice) else "none"
-            raise VseppError(f"positives: expected pairs of a query and an item, each once, got {found}")
+            mistake = f"query {queries[twice[0]]} and item {items[twice[0]]} twice" if len(twice) else "none"
+            raise VseppError(f"positives: expected pairs of a query and an item, each once, got {mistake}")
         rows, starts = np.unique(queries, return_index=True)
         return cls(rows, np.append(starts, len(items)), items)
 
@@ -134,186 +133,17 @@ class Truth:
             ids = names[kind]
             return list(map(str, rows.tolist() if ids is None else np.asarray(ids)[rows].tolist()))
 
-        said = {
-            task: sorted(map(list, zip(named(task[0], each.rows), named(task[2], each.items), strict=True)))
-            for task, each in self.tasks.items()
-        }
+        content = {}
+        for task, pairs in self.tasks.items():
+            ids_of_pairs = zip(named(task[0], pairs.rows), named(task[2], pairs.items), strict=True)
+            content[task] = sorted(map(list, ids_of_pairs))
         for kind, ids in names.items():  # what is ranked, and neither asks nor is correct
             if ids is not None:
-                rows = [each.queries for task, each in self.tasks.items() if task[0] == kind]
-                rows += [each.items for task, each in self.tasks.items() if task[2] == kind]
+                rows = [pairs.queries for task, pairs in self.tasks.items() if task[0] == kind]
+                rows += [pairs.items for task, pairs in self.tasks.items() if task[2] == kind]
                 if more := sorted(map(str, np.delete(np.asarray(ids), np.concatenate(rows)).tolist())):
-                    said[kind] = [more]
-        return value_digest(said)
-
-    def of_rows(
-        self, image_ids: np.ndarray | None, caption_ids: np.ndarray | None, caption_to_image: np.ndarray
-    ) -> Truth:
-        """The same truth by the rows of a test set; queries and positives keep their order. A truth without ids has these rows already.
-
-        Parameters
-        ----------
-        image_ids, caption_ids
-            Ids of the test set, by row.
-        caption_to_image
-            `(n_captions,)`, the row of each caption's image in the test set.
-
-        Raises
-        ------
-        VseppError
-            If ids are missing, or differ from the truth's gallery, or captions are of other images, naming the first and how many differ.
-        """
-        if self.image_ids is None or self.caption_ids is None or self.caption_to_image is None:
-            return self
-        gallery = np.asarray(self.caption_ids)[: len(self.caption_ids) - self.absent]
-        image_ids, caption_ids = _numbers(image_ids, self.image_ids), _numbers(caption_ids, gallery)
-        known = image_ids is not None and bool(np.isin(image_ids, np.asarray(self.image_ids)).all())
-        if known and image_ids is not None and caption_ids is not None and len(caption_ids) > len(gallery):
-            surplus = np.setdiff1d(caption_ids, gallery)
-            of = (
-                image_ids[caption_to_image[np.flatnonzero(caption_ids == surplus[0])[0]]]
-                if len(surplus)
-                else ""
-            )
-            raise VseppError(
-                f"truth {self.name}: {len(caption_ids):,} captions, the truth has {len(gallery):,}: keep the five with the "
-                f"lowest ids of each image; caption {surplus[0]} of image {of} is one too many"
-            )
-        images = _places("image", image_ids, np.asarray(self.image_ids), self.name)
-        captions = _places("caption", caption_ids, gallery, self.name)
-        owner = images[self.caption_to_image[np.argsort(captions)]]
-        other = np.flatnonzero(owner != caption_to_image)
-        if len(other):
-            assert image_ids is not None and caption_ids is not None  # else they have no places
-            caption, found, expected = (
-                caption_ids[other[0]],
-                *image_ids[[caption_to_image[other[0]], owner[other[0]]]],
-            )
-            raise VseppError(
-                f"truth {self.name}: caption {caption} is of image {found} by caption_to_image, and of image {expected} by the truth "
-                f"({len(other)} captions differ); expected each caption's own image"
-            )
-        rows = {"i": images, "t": np.append(captions, len(captions) + np.arange(self.absent))}
-        return replace(
-            self,
-            tasks={
-                task: Positives(rows[task[0]][each.queries], each.starts, rows[task[2]][each.items])
-                for task, each in self.tasks.items()
-            },
-            ratings={
-                what: each._replace(
-                    queries=rows[each.task[0]][each.queries], items=rows[each.task[2]][each.items]
-                )
-                for what, each in self.ratings.items()
-            },
-            image_ids=image_ids,
-            caption_ids=None
-            if caption_ids is None
-            else np.append(caption_ids, self.caption_ids[len(gallery) :]),
-            caption_to_image=owner,
-        )
-
-
-def _numbers(ids: np.ndarray | None, known: Sequence[str | int] | np.ndarray) -> np.ndarray | None:
-    """Ids in text as the whole numbers that a truth has: `42`, ` 42`, `42.0`, `000000000042`, `COCO_val2014_000000000042.jpg`."""
-    if ids is None or ids.dtype.kind != "U" or np.asarray(known).dtype.kind not in "iu":
-        return ids
-    found = [
-        re.fullmatch(r"(?:.*[/_])?([0-9]{1,18})(?:\.(?:0+|[A-Za-z]+))?", text.strip())
-        for text in ids.tolist()
-    ]
-    if not all(found):
-        return ids
-    numbers = np.array([int(each[1]) for each in found if each], np.int64)
-    return checked_ids(numbers, len(numbers), "ids")  # `42` and `042` are one image
-
-
-def _places(kind: str, ids: np.ndarray | None, gallery: np.ndarray, truth: str) -> np.ndarray:
-    """Row in the test set of each id of the gallery."""
-    if ids is None:
-        raise VseppError(f"truth {truth}: expected {kind}_ids, ids in COCO, one a row; the file has none")
-    for some, where, others in ((gallery, "the file", ids), (ids, f"the gallery of {truth}", gallery)):
-        missing = np.setdiff1d(some, others)
-        if len(missing):
-            raise VseppError(
-                f"truth {truth}: {kind} {missing[0]} is not in {where} ({len(missing)} {kind}s are not); expected the "
-                f"{len(gallery):,} {kind}s of COCO's test set, each once, in any order"
-            )
-    order = np.argsort(ids)
-    return order[np.searchsorted(ids, gallery, sorter=order)]
-
-
-@dataclass(frozen=True, eq=False)
-class Gallery:
-    """The images and captions that are ranked, by ids that ascend: whole numbers, as COCO's are."""
-
-    image_ids: np.ndarray
-    caption_ids: np.ndarray
-    caption_to_image: np.ndarray
-    """`(n_captions,)` int64: the row of each caption's image."""
-
-    @classmethod
-    def of(cls, images: np.ndarray, captions: np.ndarray) -> Gallery:
-        """From the ids of each caption and of its image, `(n_captions,)` each.
-
-        Raises
-        ------
-        VseppError
-            If there is no caption, or a caption has two images.
-        """
-        if not len(captions):
-            raise VseppError("gallery: expected captions and their images, got none")
-        checked_ids(captions, len(captions), "captions of the gallery")
-        image_ids, order = np.unique(images), np.argsort(captions)
-        return cls(image_ids, captions[order], np.searchsorted(image_ids, images[order]))
-
-    def truth(
-        self,
-        name: str,
-        *,
-        ratings: Mapping[str, tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None = None,
-        **tasks: IdPairs,
-    ) -> Truth:
-        """A truth of this gallery. `tasks`: task → ids of queries and of their positives; `ratings`: name → task, ids of both, ratings.
-
-        Raises
-        ------
-        VseppError
-            If a query or an item is not in the gallery; only the correct captions of images may be absent.
-        """
-        asked = tasks["i2t"][1]
-        absent = np.setdiff1d(asked, self.caption_ids)
-        ids = {"i": self.image_ids, "t": self.caption_ids}
-
-        def rows(kind: str, wanted: np.ndarray, what: str) -> np.ndarray:
-            places = np.searchsorted(ids[kind], wanted).clip(max=len(ids[kind]) - 1)
-            outside = np.flatnonzero(ids[kind][places] != wanted)
-            if kind == "t" and what == "i2t":
-                places[outside] = len(ids["t"]) + np.searchsorted(absent, wanted[outside])
-            elif len(outside):
-                raise VseppError(
-                    f"{what}: {wanted[outside[0]]} is not among the {len(ids[kind])} {'images' if kind == 'i' else 'captions'} of the "
-                    f"gallery ({len(outside)} are not)"
-                )
-            return places.astype(np.int64)
-
-        return Truth(
-            name,
-            {
-                task: Positives.of_pairs(rows(task[0], one, task), rows(task[2], other, task))
-                for task, (one, other) in tasks.items()
-            },
-            image_ids=self.image_ids,
-            caption_ids=np.concatenate([self.caption_ids, absent]),
-            caption_to_image=self.caption_to_image,
-            absent=len(absent),
-            ratings={
-                what: Ratings(
-                    task, rows(task[0], one, what), rows(task[2], other, what), np.asarray(scores, float)
-                )
-                for what, (task, one, other, scores) in (ratings or {}).items()
-            },
-        )
+                    content[kind] = [more]
+        return value_digest(content)
 
 
 def own_captions(
@@ -338,7 +168,7 @@ def own_captions(
     folds = protocol_folds(protocol, int(caption_to_image.max()) + 1, fold_size)
     captions = np.flatnonzero(caption_to_image < folds[-1].stop)
     images = caption_to_image[captions]
-    tasks = {"i2t": Positives.of_pairs(images, captions), "t2i": Positives.of_pairs(captions, images)}
+    tasks = {"i2t": Positives.from_pairs(images, captions), "t2i": Positives.from_pairs(captions, images)}
     return Truth(protocol, tasks, caption_to_image=caption_to_image, folds=folds)
 
 
@@ -373,31 +203,3 @@ def checked_count(value: Any, name: str) -> int:
     if count < 1:
         raise VseppError(f"{name}: expected a whole number, at least 1, got {shortly(value)}")
     return count
-
-
-def checked_ids(ids: np.ndarray | None, count: int, what: str) -> np.ndarray | None:
-    """Ids of `count` images or captions, int64 or text, each once; `None` stays `None`. `what` names them in errors."""
-    if ids is None:
-        return None
-    ids = np.asarray(ids)
-    if ids.shape != (count,) or ids.dtype.kind not in "iufU":
-        raise VseppError(f"{what}: expected {count} whole numbers or texts, got {ids.dtype} {ids.shape}")
-    if ids.dtype.kind == "U":
-        wrong = np.array([not text.isprintable() or not text.strip() for text in ids.tolist()])
-        expected = "a text that is not empty, without control characters"
-    elif ids.dtype.kind == "f":
-        wrong, expected = ~((np.abs(ids) < 2**53) & (ids == np.trunc(ids))), "a whole number below 2^53"
-    else:
-        wrong, expected = ids > np.iinfo(np.int64).max, "a whole number below 2^63"
-    if np.any(wrong):
-        row = int(np.argmax(wrong))
-        raise VseppError(f"{what}: row {row} is {ids[row : row + 1].tolist()[0]!r}; expected {expected}")
-    ids = ids if ids.dtype.kind == "U" else ids.astype(np.int64)
-    known, first, times = np.unique(ids, return_index=True, return_counts=True)
-    if len(known) < count:
-        row = first[times > 1].min()
-        raise VseppError(
-            f"{what}: {ids[row]} stands at row {row} and again ({(times > 1).sum()} ids are there more than once); "
-            "expected each once"
-        )
-    return ids

@@ -15,6 +15,9 @@ about the pairs. Besides `loss` and `Options` a module may define
   clipped and checkpointed with the model's, saved beside the model (`loss.safetensors`) and continued by fine-tuning; and
   the data read from the folders (role → path) of `READS`, in buffers, which should not be persistent if they are large;
 - `TRAINS_TEMPERATURE = True`: the loss trains a temperature τ, and its `State` has a method `scale()` that gives 1/τ.
+
+Read `common` (which candidates are negatives, and how much they violate a margin), then `sum_of_hinges` and `max_of_hinges`, the paper's
+losses. A loss imports `base` and `data`.
 """
 
 from __future__ import annotations

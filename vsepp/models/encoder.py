@@ -67,8 +67,8 @@ class ImageEncoder(nn.Module):
         self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
         for name, values in (("_offset", spec.mean), ("_scale", spec.std)):
-            of_bytes = torch.tensor([255 * value for value in values], dtype=torch.float32)
-            self.register_buffer(name, of_bytes, persistent=False)
+            scaled = torch.tensor([255 * value for value in values], dtype=torch.float32)
+            self.register_buffer(name, scaled, persistent=False)
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
         """Normalised pixels `(n, 3, size, size)`, as `normalise` returns them, to features `(n, dim)`, or grids `(n, cells, dim)`."""
@@ -99,7 +99,7 @@ class ImageEncoder(nn.Module):
         # Whole lines of pixels at once: three channels at a time would take a CPU six times as long.
         width = crops.shape[2]
         lines = crops.flatten(2).to(self._offset.dtype)
-        offset, scale = (each.to(crops.device).repeat(width) for each in (self._offset, self._scale))
+        offset, scale = (values.to(crops.device).repeat(width) for values in (self._offset, self._scale))
         pixels = lines.sub_(offset).div_(scale).unflatten(2, (width, 3)).permute(0, 3, 1, 2)
         return pixels.contiguous(memory_format=torch.channels_last)
 

@@ -14,7 +14,7 @@ from vsepp.base.run_spec import ModelSpec, RunSpec
 from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors
-from vsepp.models.similarity import scorer
+from vsepp.models.similarity import Similarity
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8
@@ -47,8 +47,7 @@ class JointEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         self.spec = spec
-        self.scores = scorer(spec.similarity)
-        """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
+        self.similarity = Similarity(spec.similarity)
         self.feature_dim = feature_dim
         self.image_map = components.make("image head", spec.image_head, feature_dim, spec)
         self.text = components.make("text encoder", spec.text, vocabulary_size)
@@ -140,6 +139,10 @@ class JointEmbedding(nn.Module):
         embeddings = l2_normalise(states if self.caption_map is None else self.caption_map(states))
         return embeddings.abs() if self.spec.absolute else embeddings
 
+    def scores(self, images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
+        """s(i, c) of every image and caption, Eq. 3: `(n, d)` and `(m, d)` to `scores[image, caption]`."""
+        return self.similarity.matrix(images, captions)
+
     def match(self, images: Sets, captions: Sets) -> torch.Tensor:
         """Logits `(n, 2)` of "no match" and "match" of n images with a caption each, by the matcher."""
         assert self.matcher is not None  # asked of models that have one
@@ -187,13 +190,13 @@ def load_joint(run: RunSpec, path: Path, vocabulary_size: int) -> JointEmbedding
     head = components.load("image head", run.model.image_head.name).ImageHead
 
     def build(shapes: weights.Shapes) -> JointEmbedding:
-        of_head = {
+        head_shapes = {
             key.removeprefix(HEAD_PREFIX): shape
             for key, shape in shapes.items()
             if key.startswith(HEAD_PREFIX)
         }
         try:
-            feature_dim = head.feature_dim(of_head)
+            feature_dim = head.feature_dim(head_shapes)
         except KeyError as error:
             name = f"{HEAD_PREFIX}{error.args[0]}"
             raise VseppError(f"{path}: holds no {name}, so it is not a joint embedding of vsepp") from None

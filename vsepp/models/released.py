@@ -134,12 +134,14 @@ class _NumpyType:
         self.order = state[1]
 
 
-def _number(of: _NumpyType, data: bytes) -> Any:
+def _number(kind: _NumpyType, data: bytes) -> Any:
     """The Python value of a scalar of NumPy."""
-    if not re.fullmatch(r"[biuf]\d|U\d{1,4}", of.code):
-        raise VseppError(f"it holds a scalar of NumPy's type {shortly(of.code)}; expected a number or a text")
-    order = of.order if of.order in "<>" else "="
-    (value,) = np.frombuffer(data, np.dtype(f"{order}{of.code}"))
+    if not re.fullmatch(r"[biuf]\d|U\d{1,4}", kind.code):
+        raise VseppError(
+            f"it holds a scalar of NumPy's type {shortly(kind.code)}; expected a number or a text"
+        )
+    order = kind.order if kind.order in "<>" else "="
+    (value,) = np.frombuffer(data, np.dtype(f"{order}{kind.code}"))
     return value.item()
 
 

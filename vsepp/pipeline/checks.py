@@ -12,7 +12,7 @@ from vsepp.base.components import checked, describe
 from vsepp.base.declared import FOLDS, PIECES, WORDS
 from vsepp.base.errors import did_you_mean
 from vsepp.base.spec import EncoderKeys
-from vsepp.models import tokens_of
+from vsepp.models.text import tokens_of
 from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
@@ -82,7 +82,7 @@ def _ensembles(parameters: Parameters) -> _Wrong:
     """Entries whose two runs make no ensemble."""
     runs = parameters.all_runs
     for paper in parameters.papers.values():
-        for run, keys in parameters.of(paper).items():
+        for run, keys in parameters.runs_of(paper).items():
             where = f"{paper.runs_file}: runs.{run}.ensemble"
             for member in keys.ensemble or ():
                 if member not in runs:
@@ -162,7 +162,7 @@ def _named_roles(paper: Paper, parameters: Parameters) -> Iterator[tuple[str, st
     """Place where a paper names a role, section of a preset that fills it, the role, and what names it."""
     for key, section in (("dataset", "corpora"), ("encoder", "encoders")):
         runs: dict[str, list[str]] = {}
-        for run, keys in parameters.of(paper).items():
+        for run, keys in parameters.runs_of(paper).items():
             runs.setdefault(getattr(keys, key), []).append(run)
         for role, named in runs.items():
             yield f"{paper.runs_file}: {key} {role}", section, role, f"of {', '.join(named)}"
@@ -188,7 +188,7 @@ def _only(parameters: Parameters) -> _Wrong:
 def _runs(paper: Paper, parameters: Parameters) -> _Wrong:
     """Mistakes in a paper's runs, and rows that are fed twice."""
     feeders: dict[str, str] = {}
-    for run, keys in parameters.of(paper).items():
+    for run, keys in parameters.runs_of(paper).items():
         where = f"{paper.runs_file}: runs.{run}"
         yield from _run(run, keys, parameters, where)
         for row in keys.feeds:

@@ -63,17 +63,17 @@ def modules_of(*modules: str) -> set[str]:
 
     A step's own module counts too, but what it imports does not: it names what it computes with.
     """
-    found: set[str] = set()
+    modules_read: set[str] = set()
     queue = list(modules)
     while queue:
         name = queue.pop()
         own = name.startswith(_STEPS)
-        if name in found or (f"{name}.".startswith(NOT_COMPUTATION) and not own):
+        if name in modules_read or (f"{name}.".startswith(NOT_COMPUTATION) and not own):
             continue
-        found.add(name)
+        modules_read.add(name)
         if not own:
             queue.extend(_imports(name))
-    return found
+    return modules_read
 
 
 class _Module(NamedTuple):

@@ -26,11 +26,11 @@ class Mistakes:
     """Gathers mistakes, so that a user sees all of them at once."""
 
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.messages: list[str] = []
 
     def add(self, where: str, what: str) -> None:
         """Note one mistake: the file (or `--config`) and key, and what is wrong with it."""
-        self.found.append(f"{where}: {what}")
+        self.messages.append(f"{where}: {what}")
 
     def raise_if_any(self) -> None:
         """Raise an error that lists the mistakes, if there are any.
@@ -40,22 +40,22 @@ class Mistakes:
         VseppError
             With one line for each mistake.
         """
-        if self.found:
-            count = f"{len(self.found)} mistake{'s' if len(self.found) > 1 else ''} in the parameters"
-            raise VseppError("\n  - ".join([f"{count}:", *map(cut, self.found)]))
+        if self.messages:
+            count = f"{len(self.messages)} mistake{'s' if len(self.messages) > 1 else ''} in the parameters"
+            raise VseppError("\n  - ".join([f"{count}:", *map(cut, self.messages)]))
 
 
 def read_yaml(path: Path, mistakes: Mistakes) -> dict[str, Any] | None:
     """Read a YAML mapping; `None` after a mistake, which is noted."""
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        there = f"; there are {', '.join(known)}" if known else ""
-        mistakes.add(str(path), f"no such file{there}{did_you_mean(path.stem, known)}")
+        listed = f"; there are {', '.join(known)}" if known else ""
+        mistakes.add(str(path), f"no such file{listed}{did_you_mean(path.stem, known)}")
         return None
     try:
         content = yaml_of(text_of(path, "a YAML file of parameters", _LARGEST), str(path))
     except VseppError as error:
-        mistakes.found.append(str(error))
+        mistakes.messages.append(str(error))
         return None
     if not isinstance(content, dict):
         mistakes.add(str(path), f"expected keys and values, got {type(content).__name__}")
@@ -107,15 +107,15 @@ def settings_of(items: Iterable[str]) -> dict[str, Any]:
     VseppError
         On an item of another form, a key that is given twice, and a value that is a comment.
     """
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for item in items:
         key, equals, text = item.partition("=")
         if not equals:
             raise VseppError(f"--config: got {item!r}; expected KEY=VALUE")
-        if key in found:
-            raise VseppError(f"--config: {key} is given twice, as {found[key]!r} and {text!r}; keep one")
-        found[key] = with_types(_as_snakemake_reads(key, text.strip("'\"")))
-    return found
+        if key in settings:
+            raise VseppError(f"--config: {key} is given twice, as {settings[key]!r} and {text!r}; keep one")
+        settings[key] = with_types(_as_snakemake_reads(key, text.strip("'\"")))
+    return settings
 
 
 def _as_snakemake_reads(key: str, text: str) -> Any:

@@ -41,7 +41,7 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
     VseppError
         Naming the artefact and the run, what was expected and what to give instead.
     """
-    made = require_run(run, folder, *MODEL_FILES)
+    manifest = require_run(run, folder, *MODEL_FILES)
     corpus = artefacts["corpus"]
     if tokens := artefacts.get("tokens"):
         require_intact(tokens)
@@ -50,14 +50,14 @@ def require_fitting(run: RunSpec, folder: Path, artefacts: Mapping[str, Path]) -
         _require(tokens, folder, "vocabulary", *words)
     if not run.live_encoder:
         if features := artefacts.get("features"):
-            _require_features(run, made, folder, features, corpus)
+            _require_features(run, manifest, folder, features, corpus)
         return
     if store := artefacts.get("eval_store"):
-        manifest = read_manifest(store)
-        _require(store, folder, "eval_store", to_dict(run.eval_store), manifest["spec"])
-        _require_corpus(store, corpus, {manifest["inputs"].get("corpus")})
+        store_manifest = read_manifest(store)
+        _require(store, folder, "eval_store", to_dict(run.eval_store), store_manifest["spec"])
+        _require_corpus(store, corpus, {store_manifest["inputs"].get("corpus")})
     if encoder := artefacts.get("encoder"):
-        _require_encoder(made, folder, encoder, artefact_digest(encoder))
+        _require_encoder(manifest, folder, encoder, artefact_digest(encoder))
 
 
 def require_run(run: RunSpec, folder: Path, *names: str) -> dict[str, Any]:
@@ -65,16 +65,16 @@ def require_run(run: RunSpec, folder: Path, *names: str) -> dict[str, Any]:
     after a checkout of another commit."""
     if not (folder / MANIFEST).is_file():
         raise VseppError(f"{folder}: no {MANIFEST}; expected the folder of a trained run")
-    made = require_intact(folder, *names)
-    if keys := [key for key, *_ in differences(made, spec=to_dict(run)).spec]:
+    manifest = require_intact(folder, *names)
+    if keys := [key for key, *_ in differences(manifest, spec=to_dict(run)).spec]:
         raise VseppError(
             f"{folder}: trained with other values of {', '.join(keys)} than the spec asks for; train {run.id} again"
         )
-    return made
+    return manifest
 
 
 def _require_features(
-    run: RunSpec, made: Mapping[str, Any], folder: Path, features: Path, corpus: Path
+    run: RunSpec, run_manifest: Mapping[str, Any], folder: Path, features: Path, corpus: Path
 ) -> None:
     manifest = require_intact(features)
     kind = "computed" if manifest["step"] == "features" else "precomputed"
@@ -84,7 +84,7 @@ def _require_features(
         return
     for key, wanted in (("encoder", run.encoder), ("crop", run.eval_crop)):
         _require(features, folder, key, to_dict(wanted), manifest["spec"].get(key, {}))
-    _require_encoder(made, folder, features, manifest["inputs"].get("encoder", "none"))
+    _require_encoder(run_manifest, folder, features, manifest["inputs"].get("encoder", "none"))
     # The store itself may be deleted.
     store = parent_of(manifest, "store").get("spec_digest")
     if store is None:
@@ -96,9 +96,9 @@ def _require_features(
     _require_corpus(features, corpus, {ancestor["digest"] for ancestor in ancestors_of(manifest)})
 
 
-def _require_encoder(made: Mapping[str, Any], folder: Path, artefact: Path, digest: str) -> None:
+def _require_encoder(run_manifest: Mapping[str, Any], folder: Path, artefact: Path, digest: str) -> None:
     """Refuse another encoder's weights; a released model names its encoder by the spec only."""
-    _require(artefact, folder, "encoder", made["inputs"].get("encoder", digest), digest)
+    _require(artefact, folder, "encoder", run_manifest["inputs"].get("encoder", digest), digest)
 
 
 def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
@@ -110,13 +110,13 @@ def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
         )
 
 
-def _require(artefact: Path, folder: Path, what: str, wanted: Any, found: Any) -> None:
+def _require(artefact: Path, folder: Path, what: str, wanted: Any, got: Any) -> None:
     """Refuse an artefact with another digest or spec than the run has."""
     parts = [
-        f"expected {key} {shown(here)}, got {shown(there)}"
+        f"expected {key} {shown(wanted_value)}, got {shown(value)}"
         if key
-        else f"expected {here[:12]}, got {str(there)[:12]}"
-        for key, here, there in differing(wanted, found)
+        else f"expected {wanted_value[:12]}, got {str(value)[:12]}"
+        for key, wanted_value, value in differing(wanted, got)
     ]
     if parts:
         raise VseppError(

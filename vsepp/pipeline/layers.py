@@ -54,7 +54,7 @@ _REQUIRED = {key.name for key in fields(RunKeys) if key.default is key.default_f
 
 class _File(NamedTuple):
     label: str
-    said: Overlay
+    content: Overlay
     paper: str | None = None
     """Paper whose runs the file is about; `None`: the runs of all papers."""
 
@@ -98,8 +98,8 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
     preset_path = folder / "presets" / f"{settings.preset}.yaml"
     preset = _merged(PresetFile, preset_path, sections, mistakes, but=("runs", "components"))
     datasets = _merged(DatasetsFile, folder / "datasets.yaml", sections, mistakes)
-    given: dict[str, Any] = {key: sections[key] for key in ("runs", "components") if key in sections}
-    override = validate(Overlay, given, "--config", mistakes)
+    overlay: dict[str, Any] = {key: sections[key] for key in ("runs", "components") if key in sections}
+    override = validate(Overlay, overlay, "--config", mistakes)
     mistakes.raise_if_any()
     assert preset and datasets and override  # else there were mistakes
 
@@ -137,13 +137,13 @@ def load(folder: Path, overrides: Mapping[str, Any] | None = None) -> Parameters
 
 
 def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) -> Settings:
-    given = dict(overrides)
+    values = dict(overrides)
     # `only=*-1c` and `papers=goal` on a command line are one-element lists; `seeds=3` could mean three seeds.
     for key in ("only", "papers"):
-        if isinstance(given.get(key), str):
-            given[key] = [given[key]]
-    settings = _merged(Settings, folder / "config.yaml", given, mistakes)
-    mistakes.found = [_with_the_way_to_write_it(said) for said in mistakes.found]
+        if isinstance(values.get(key), str):
+            values[key] = [values[key]]
+    settings = _merged(Settings, folder / "config.yaml", values, mistakes)
+    mistakes.messages = [_with_the_way_to_write_it(message) for message in mistakes.messages]
     mistakes.raise_if_any()
     archives = Path(settings.archives or ".")
     if not (is_there(archives) and archives.is_dir()):
@@ -193,10 +193,10 @@ def _merged(
     content = read_yaml(path, mistakes)
     if content is None:
         return None
-    found = validate(model, content, str(path), mistakes)
+    unchanged = validate(model, content, str(path), mistakes)
     changes = {key: value for key, value in sections.items() if key in model.model_fields and key not in but}
-    if found is None or not changes:
-        return found
+    if unchanged is None or not changes:
+        return unchanged
     return validate(model, _merge(content, changes), "--config", mistakes)
 
 
@@ -227,16 +227,16 @@ def _check_names(
     """Note entries and components that a layer names and that do not exist."""
     for file in chain(*layers):
         known = parsed[file.paper].entries if file.paper else owners
-        for name in file.said.runs:
+        for name in file.content.runs:
             if name not in known:
-                of = f"{parsed[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
-                mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {of}")
-        for key, components in file.said.components.items():
+                where = f"{parsed[file.paper].runs_file}" if file.paper else "any paper's runs.yaml"
+                mistakes.add(f"{file.label}: runs.{name}", f"no such entry in {where}")
+        for key, components in file.content.components.items():
             for name in components:
-                if name not in (there := known_components(COMPONENTS[key])):
+                if name not in (existing := known_components(COMPONENTS[key])):
                     mistakes.add(
                         f"{file.label}: components.{key}.{name}",
-                        f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(there)}",
+                        f"no {COMPONENTS[key]} is named {name!r}; there are {', '.join(existing)}",
                     )
 
 
@@ -273,21 +273,25 @@ def _merge_layers(
     run: str, paper: str, lineage: list[str], layers: _Layers
 ) -> tuple[dict[str, Any], Origins]:
     """A run's values as all layers together give them, and where each was set."""
-    said = [_said(run, lineage, layer) for layer in layers]
+    changes_of_layers = [_changes(run, lineage, layer) for layer in layers]
     named = {key: getattr(component, "name", None) for key, component in _UNNAMED.items()}
-    named |= {key: value["name"] for key, value, _ in chain(*said) if key in COMPONENTS and "name" in value}
+    named |= {
+        key: value["name"]
+        for key, value, _ in chain(*changes_of_layers)
+        if key in COMPONENTS and "name" in value
+    }
     values: dict[str, Any] = {key: Component(name) for key, name in named.items() if name is not None}
     origins: Origins = {}
     # The component whose options come next: the one named last so far or, before any is named, the run's.
     meant = dict(named)
-    for layer, changes in zip(layers, said, strict=True):
+    for layer, changes in zip(layers, changes_of_layers, strict=True):
         # A paper's values of components apply to its own runs alone.
         options = [
-            (key, given, f"{file.label}: components.{key}.{name}")
+            (key, defaults, f"{file.label}: components.{key}.{name}")
             for file in layer
             if file.paper in (None, paper)
             for key, name in named.items()
-            if (given := file.said.components.get(key, {}).get(name or ""))
+            if (defaults := file.content.components.get(key, {}).get(name or ""))
         ]
         for key, value, origin in changes:
             if key not in COMPONENTS:
@@ -296,16 +300,16 @@ def _merge_layers(
             if "name" in value:
                 meant[key], origins[key,] = value["name"], origin
             if meant[key] == named[key]:
-                given = {option: setting for option, setting in value.items() if option != "name"}
-                options.append((key, given, origin))
-        for key, given, origin in options:
+                named_options = {option: setting for option, setting in value.items() if option != "name"}
+                options.append((key, named_options, origin))
+        for key, new_options, origin in options:
             if key in values:
-                values[key].options.update(given)
-                origins.update({(key, option): origin for option in given})
+                values[key].options.update(new_options)
+                origins.update({(key, option): origin for option in new_options})
     return values, origins
 
 
-def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Any, str]]:
+def _changes(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, Any, str]]:
     """Keys and values that a layer gives to a run and where, in order: a later value wins. Components as mappings."""
     return [
         (
@@ -315,7 +319,7 @@ def _said(run: str, lineage: list[str], layer: list[_File]) -> list[tuple[str, A
         )
         for entry in lineage
         for file in layer
-        for key, value in file.said.runs.get(entry, {}).items()
+        for key, value in file.content.runs.get(entry, {}).items()
         if entry == run or key not in _NOT_INHERITED
     ]
 

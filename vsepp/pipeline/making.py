@@ -56,13 +56,13 @@ def make(artefact: Artefact, **machine: Any) -> None:
             seed=step.seed(spec),
         )
         facts = held.enter_context(manifest)
-        said = held.enter_context(redirect_stdout(io.StringIO()))
+        printed = held.enter_context(redirect_stdout(io.StringIO()))
         facts.update(step.run(spec, inputs, folder, Job(output, state, **machine)))
     for name in step.sometimes:
         if name not in read_manifest(output)["outputs"]:
             (output / name).unlink(missing_ok=True)
     step.published(output)
-    print(said.getvalue(), end="")  # a terminal or a pipe that fails costs no results
+    print(printed.getvalue(), end="")  # a terminal or a pipe that fails costs no results
 
 
 def take_machine(job: Job, kind: str) -> tuple[Placing, dict[str, Any]]:

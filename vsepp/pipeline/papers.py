@@ -113,11 +113,11 @@ def read_papers(
     """
     for name in reproduced:
         if not (folder / name).is_dir():
-            there = sorted({file.parent.name for file in owners.values()})
+            existing = sorted({file.parent.name for file in owners.values()})
             mistakes.add(
                 "papers",
-                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(there)}"
-                + did_you_mean(name, there),
+                f"got {name!r}, but there is no folder {folder / name}; there are {', '.join(existing)}"
+                + did_you_mean(name, existing),
             )
     parsed = {name: _entries(folder / name, mistakes) for name in reproduced if (folder / name).is_dir()}
     papers = {name: _paper(entries, mistakes) for name, entries in parsed.items()}
@@ -155,7 +155,7 @@ def _require_one_owner(papers: Iterable[Entries], kind: str, file: str, mistakes
 
 def _entries(folder: Path, mistakes: Mistakes) -> Entries:
     runs = read_model(Overlay, folder / "runs.yaml", mistakes, "runs")
-    own = _if_there(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
+    own = _optional_model(PaperFidelityFile, folder / "fidelity.yaml", mistakes)
     fidelity = {"paper": own.paper, "code": own.code} if own else {}
     return Entries(folder=folder, runs=runs or Overlay(), fidelity=fidelity)
 
@@ -166,8 +166,8 @@ def _paper(entries: Entries, mistakes: Mistakes) -> Paper:
     try:
         published = read_published(folder / "published.csv")
     except VseppError as error:
-        mistakes.found.append(str(error))
-    released = _if_there(ReleasedFile, folder / "released.yaml", mistakes, "released")
+        mistakes.messages.append(str(error))
+    released = _optional_model(ReleasedFile, folder / "released.yaml", mistakes, "released")
     claims = _claims(folder, mistakes)
     for name, claim in claims.claims.items() if claims and published else ():
         row = claim.row if isinstance(claim, Difference) else None
@@ -210,9 +210,10 @@ def _with_quoted(
     known = (read_yaml(file, mistakes) or {}) if file.is_file() else {}
     quoted = known.get(name)
     if not isinstance(quoted, dict):
-        there = f"{file} has {', '.join(known)}" if known else f"there is no {file}"
+        claims = f"{file} has {', '.join(known)}" if known else f"there is no {file}"
         mistakes.add(
-            f"{where}.quotes", f"got {quotes!r}; expected <paper>/<claim>: {there}{did_you_mean(name, known)}"
+            f"{where}.quotes",
+            f"got {quotes!r}; expected <paper>/<claim>: {claims}{did_you_mean(name, known)}",
         )
         return claim
     for key, value in claim.items():
@@ -223,6 +224,6 @@ def _with_quoted(
     return {**{key: value for key, value in quoted.items() if key not in ("runs", "row", "place")}, **claim}
 
 
-def _if_there(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
+def _optional_model(model: type[M], path: Path, mistakes: Mistakes, inside: str | None = None) -> M | None:
     """A file that a paper need not have."""
     return read_model(model, path, mistakes, inside) if path.is_file() else None

@@ -109,7 +109,7 @@ class Parameters:
     @cached_property
     def protocols(self) -> dict[str, tuple[str, ...]]:
         """Run → protocols that it is evaluated under: its own protocols, and the protocols of the rows and figures that it is in."""
-        found = {
+        protocols = {
             run: {*self.all_runs[run].feeds.values(), *self.all_runs[run].protocols} for run in self.all_runs
         }
         for paper in self.papers.values():
@@ -117,11 +117,11 @@ class Parameters:
             for figure in paper.tables.figures.values():
                 named += [(run, figure.protocol) for run in figure.named if figure.protocol]
             for run, protocol in named:
-                if run in found:
-                    found[run].add(protocol)
+                if run in protocols:
+                    protocols[run].add(protocol)
         return {
-            run: tuple(sorted(name for name in protocols if self.applies(run, name)))
-            for run, protocols in found.items()
+            run: tuple(sorted(name for name in names if self.applies(run, name)))
+            for run, names in protocols.items()
         }
 
     def applies(self, run: str, protocol: str) -> bool:
@@ -129,7 +129,7 @@ class Parameters:
         keys = self.corpora.get(self.all_runs[run].dataset)
         return protocol in PROTOCOLS or keys is None or protocol in self.datasets[keys.dataset].truths
 
-    def of(self, paper: Paper) -> dict[str, RunKeys]:
+    def runs_of(self, paper: Paper) -> dict[str, RunKeys]:
         """A paper's own runs."""
         return {run: keys for run, keys in self.all_runs.items() if run in paper.entries}
 
@@ -137,7 +137,7 @@ class Parameters:
         """Row of a paper's published tables → the run that fills it, and the protocol."""
         return {
             row: (run, protocol)
-            for run, keys in self.of(paper).items()
+            for run, keys in self.runs_of(paper).items()
             for row, protocol in keys.feeds.items()
         }
 

@@ -34,6 +34,12 @@ def in_archives(parameters: Parameters, *names: str) -> Path | None:
     return next((path for name in names if is_there(path := Path(archives) / name)), None)
 
 
+def present_file(parameters: Parameters, name: str) -> Path | None:
+    """A file in the user's own folder or among the downloads; `None` if it is in neither."""
+    downloaded = DOWNLOADS / name
+    return in_archives(parameters, name) or (downloaded if is_there(downloaded) else None)
+
+
 @dataclass(frozen=True)
 class Model:
     """What is evaluated: a run that is trained here, a checkpoint that the authors released, or an ensemble of two runs."""
@@ -80,11 +86,11 @@ class Plan(Table):
         return expected_of(self.parameters)
 
     def absent(self) -> list[str]:
-        """What is said at once of raw files that are not there: those that will be fetched, where the user's own folder lacks them, and
+        """Notes on raw files that are not there: those that will be fetched, where the user's own folder lacks them, and
         those that nobody but the user can get."""
         files = [file for file in self.downloads.values() if not is_there(file.path)]
         fetched = [file.spec for file in files if file.spec.mirrors]
-        said = [
+        notes = [
             f"{file.spec.file} is not there. {file.spec.instructions}"
             for file in files
             if not file.spec.mirrors
@@ -95,8 +101,8 @@ class Plan(Table):
                 for spec in fetched
             )
             size = bytes_text(sum(spec.size or 0 for spec in fetched))
-            said.insert(0, f"{archives} lacks, and they will be fetched, {size}: {names}")
-        return said
+            notes.insert(0, f"{archives} lacks, and they will be fetched, {size}: {names}")
+        return notes
 
     @property
     def study(self) -> Study:
@@ -109,10 +115,10 @@ class Plan(Table):
 
     def evaluation(self, model: str, seed: int) -> Artefact | None:
         """The evaluation of a model that has no record."""
-        of = self.models[model]
-        return self.table.get(
-            ("evaluation", seeded(model, seed) if of.ensemble else of.specs[seed].seeded_id)
+        name = (
+            seeded(model, seed) if self.models[model].ensemble else self.models[model].specs[seed].seeded_id
         )
+        return self.table.get(("evaluation", name))
 
 
 def expected_of(parameters: Parameters) -> Path:

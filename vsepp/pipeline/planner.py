@@ -14,13 +14,10 @@ from vsepp.base.components import checked, describe, resolved
 from vsepp.base.declared import PIECES
 from vsepp.base.digests import short_digest
 from vsepp.base.errors import PHASES, VseppError
-from vsepp.base.files import is_there
-from vsepp.base.run_spec import EvaluationSpec, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
+from vsepp.base.run_spec import EvaluationSpec, RunSpec
 from vsepp.base.spec import (
-    CaptionKeys,
     CaptionStatesSpec,
     CorpusSpec,
-    CropSpec,
     EncoderSpec,
     EncoderWeightsSpec,
     FeaturesSpec,
@@ -33,13 +30,14 @@ from vsepp.base.spec import (
     part_of,
     to_dict,
 )
-from vsepp.models import MINILM, frozen_part, pieces_file, tokens_of, weights_file
+from vsepp.models.text import MINILM, frozen_part, weights_file
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
-from vsepp.pipeline.plan import DOWNLOADS, Model, Plan, in_archives, raw_file, study_of_variant
+from vsepp.pipeline.plan import Model, Plan, present_file, raw_file, study_of_variant
 from vsepp.pipeline.reports import report_spec
-from vsepp.pipeline.settings import ReleasedKeys, RunKeys
+from vsepp.pipeline.settings import ReleasedKeys
+from vsepp.pipeline.specs import evaluation_spec, published_features, run_spec, training_splits
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
@@ -71,7 +69,8 @@ class _Planner:
             self._run(run)
         for paper in self.parameters.papers.values():
             for name, keys in paper.released.items():
-                checkpoint, vocabulary = self._own(keys.checkpoint), self._own(keys.vocabulary)
+                checkpoint = present_file(self.parameters, keys.checkpoint)
+                vocabulary = present_file(self.parameters, keys.vocabulary)
                 if keys.run in self.parameters.runs and checkpoint and vocabulary:
                     self._released(name, keys, checkpoint, vocabulary)
         for paper in self.parameters.papers.values():
@@ -122,25 +121,23 @@ class _Planner:
             If another artefact has its name, or its folder.
         """
         step, inputs = STEPS[kind], inputs or {}
-        read = {role: Input(made.folder / step.reads[role]) for role, made in inputs.items()}
+        read = {role: Input(artefact.folder / step.reads[role]) for role, artefact in inputs.items()}
         read |= {role: Input(path) for role, path in (paths or {}).items()}
         read |= raw or {}
-        first = next((made.name.rpartition("-")[0] for made in inputs.values()), "")
-        name = step.name(spec, label or first)
+        name = step.name(spec, label or next((_label(artefact) for artefact in inputs.values()), ""))
         if "{variant}" not in step.folder:
             # Variants share it: its name says all that made it.
-            name += f"-{short_digest(to_dict(spec), {role: made.name for role, made in inputs.items()})}"
+            names = {role: artefact.name for role, artefact in inputs.items()}
+            name += f"-{short_digest(to_dict(spec), names)}"
         place = {"preset": self.parameters.settings.preset, "variant": self.parameters.variant}
-        made = Artefact(step, name, Path(step.folder.format(**place, name=name)), spec, read)
-        other = self.by_folder.setdefault(made.folder, made)
+        folder = Path(step.folder.format(**place, name=name))
+        other = self.by_folder.setdefault(folder, Artefact(step, name, folder, spec, read))
         if (other.kind, other.name, other.spec, other.inputs) != (kind, name, spec, read):
             raise VseppError(
-                f"{made.folder}: would be {other.kind} {other.name} and {kind} {name}, which differ in what makes them; rename "
+                f"{folder}: would be {other.kind} {other.name} and {kind} {name}, which differ in what makes them; rename "
                 "one of the entries that they come from"
             )
         return self.table.setdefault((kind, name), other)
-
-    # --- What a run reads stands here, once ------------------------------------------------------------------
 
     def _inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
         """Role → artefact that encoding a split reads besides the model."""
@@ -170,10 +167,10 @@ class _Planner:
         file = weights_file(spec.model.text)
         return {"text_weights": self._file(file)} if file else {}
 
-    def _training_inputs(self, spec: RunSpec, published: str | None) -> dict[str, Artefact]:
-        """Role → artefact that a training reads, except the run that it starts from."""
-        inputs = self._inputs(spec, published)
-        if published is None:
+    def _training_inputs(self, spec: RunSpec, encoding: Mapping[str, Artefact]) -> dict[str, Artefact]:
+        """Role → artefact that a training reads, except the run that it starts from; `encoding`: what `_inputs` gives."""
+        inputs = dict(encoding)
+        if spec.image_features == "computed":
             # Few trainings read it, but every model of this encoder belongs to it.
             inputs["encoder"] = self._encoder(spec.encoder)
             if spec.reads == "tape":
@@ -210,11 +207,12 @@ class _Planner:
         if keys.ensemble:
             self._ensemble(run, *keys.ensemble)
             return
-        published = self._published(keys)
+        published = published_features(self.parameters, keys)
         seeds = self.parameters.seeds(run)
-        specs = {seed: self._spec(run, keys, seed, published is not None) for seed in seeds or (0,)}
+        specs = {seed: run_spec(self.parameters, run, keys, seed) for seed in seeds or (0,)}
         first = next(iter(specs.values()))
-        inputs, training = self._inputs(first, published), self._training_inputs(first, published)
+        inputs = self._inputs(first, published)
+        training = self._training_inputs(first, inputs)
         pictures = None if published else self._pictures(inputs["corpus"], first.eval_store).folder
         if run not in self.parameters.runs:
             return
@@ -232,7 +230,7 @@ class _Planner:
             # A fine-tuned run starts from a run instead.
             trained = self._add("run", spec, read, raw={} if spec.finetune_from else self._text_weights(spec))
             if seed not in kept:
-                self._evaluation(self._evaluation_spec(run, spec), trained, inputs)
+                self._evaluation(evaluation_spec(self.parameters, run, spec), trained, inputs)
 
     def _ensemble(self, run: str, *members: str) -> None:
         """Enter the evaluations of an ensemble of two runs."""
@@ -240,13 +238,15 @@ class _Planner:
             self._run(member)
         if run not in self.parameters.runs:
             return
-        one, other = (self.models[member].specs for member in members)
-        specs = {seed: one[seed] for seed in self.parameters.seeds(run)}
+        specs, second_specs = (self.models[member].specs for member in members)
+        specs = {seed: specs[seed] for seed in self.parameters.seeds(run)}
         pictures = self.models[members[0]].pictures
         self.models[run] = Model(specs, self.parameters.protocols[run], pictures=pictures, ensemble=members)
         for seed, spec in specs.items():
             first, second = (self._trained(run, member, seed) for member in members)
-            evaluated = replace(self._evaluation_spec(run, spec), ensemble=run, second=other[seed])
+            evaluated = replace(
+                evaluation_spec(self.parameters, run, spec), ensemble=run, second=second_specs[seed]
+            )
             read = {
                 "corpus": self.by_folder[first.inputs["corpus"].path],
                 "second": second,
@@ -279,27 +279,26 @@ class _Planner:
             ) from None
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
-        return study_of_variant(self.parameters).has(run, self._evaluation_spec(run, spec))
+        return study_of_variant(self.parameters).has(run, evaluation_spec(self.parameters, run, spec))
 
     @cached_property
     def starts(self) -> set[tuple[str, int]]:
         """Run and seed that a fine-tuning without a record starts from: it needs their weights, recorded or not."""
-        found = set()
+        starts = set()
         for run, keys in self.parameters.runs.items():
             if (start := keys.finetune_from) and not keys.ensemble:
-                published = self._published(keys) is not None
                 for seed in self.parameters.seeds(run):
-                    if not self._is_kept(run, self._spec(run, keys, seed, published)):
-                        found.add((start, seed))
-        return found
+                    if not self._is_kept(run, run_spec(self.parameters, run, keys, seed)):
+                        starts.add((start, seed))
+        return starts
 
     def _released(self, name: str, keys: ReleasedKeys, checkpoint: Path, vocabulary: Path) -> None:
         """Enter a checkpoint of the authors as a training of its run, under the fidelity of their code."""
         run = keys.run
         trained = self.parameters.as_code[run]
-        published = self._published(trained)
+        published = published_features(self.parameters, trained)
         seed = self.parameters.settings.seeds[0]
-        spec = self._spec(name, trained, seed, published is not None)
+        spec = run_spec(self.parameters, name, trained, seed)
         inputs = self._inputs(spec, published)
         pictures = None if published else self._pictures(inputs["corpus"], spec.eval_store).folder
         self.models[name] = Model(
@@ -315,12 +314,7 @@ class _Planner:
         )
         inputs["tokens"] = tokens
         model = self._add("released", spec, inputs, raw=raw)
-        self._evaluation(self._evaluation_spec(run, spec), model, inputs)
-
-    def _evaluation_spec(self, run: str, spec: RunSpec) -> EvaluationSpec:
-        return EvaluationSpec(spec, self.parameters.protocols[run], self.preset.evaluation.fold_size)
-
-    # --- Figures ---------------------------------------------------------------------------------------------
+        self._evaluation(evaluation_spec(self.parameters, run, spec), model, inputs)
 
     def _figures(self, paper: Paper) -> None:
         """Enter the data that are computed for the figures of a paper's report."""
@@ -330,8 +324,6 @@ class _Planner:
                 losses = tuple(resolved("loss", loss) for loss in keys.losses)
                 computed = replace(keys, losses=losses, title="", caption="", width="column")
                 self._add("figure_data", FigureDataSpec(computed), label=f"{paper.name}/{figure}")
-
-    # --- Data ------------------------------------------------------------------------------------------------
 
     def _scenes(self) -> Artefact:
         return self._add("scenes", self.preset.scenes)
@@ -364,14 +356,12 @@ class _Planner:
             states = self._add("caption_states", CaptionStatesSpec(MINILM), {"tokens": tokens})
             spec, inputs = VectorsSpec("minilm"), {"tokens": tokens, "caption_states": states}
         else:
-            spec = from_dict(VectorsSpec, {"encoder": encoder, "splits": self._trainable(corpus.spec.name)})
+            spec = from_dict(
+                VectorsSpec,
+                {"encoder": encoder, "splits": training_splits(self.parameters, corpus.spec.name)},
+            )
             inputs = {"captions": corpus}
-        return self._add("vectors", spec, inputs, label=corpus.name.rpartition("-")[0])
-
-    def _trainable(self, dataset: str) -> tuple[str, ...]:
-        """Splits that any run may train on, so that artefacts made from them do not depend on the choice of runs and papers."""
-        there = self.parameters.splits(dataset)
-        return tuple(split for split in ("train", "restval") if split in there)
+        return self._add("vectors", spec, inputs, label=_label(corpus))
 
     def _store(self, corpus: Artefact, spec: StoreSpec) -> Artefact:
         scenes = {"scenes": self._scenes()} if "scenes" in corpus.inputs else {}
@@ -382,17 +372,10 @@ class _Planner:
         read = {"store": self._store(corpus, store), "corpus": corpus}
         return self._add("pictures", PicturesSpec(photographs=shown), read)
 
-    def _own(self, name: str) -> Path | None:
-        """A file in the user's own folder or among the downloads; `None` if it is in neither."""
-        downloaded = DOWNLOADS / name
-        return in_archives(self.parameters, name) or (downloaded if is_there(downloaded) else None)
-
     def _file(self, name: str) -> Input:
         """A raw file, entered among the files of the plan."""
         self.files[name] = raw_file(self.parameters, name)
         return Input(self.files[name].path, name)
-
-    # --- Encoders and features -------------------------------------------------------------------------------
 
     def _encoder(self, spec: EncoderSpec) -> Artefact:
         raw = {}
@@ -404,75 +387,16 @@ class _Planner:
         return self._add("encoder", EncoderWeightsSpec(spec), raw=raw)
 
     def _tape(self, corpus: Artefact, store: Artefact, encoder: Artefact, run: RunSpec) -> Artefact:
-        splits = self._trainable(self.parameters.corpora[run.dataset].dataset)
+        splits = training_splits(self.parameters, self.parameters.corpora[run.dataset].dataset)
         spec = TapeSpec(run.encoder, run.crop, run.draw, run.schedule.epochs, splits)
         return self._add("tape", spec, {"store": store, "encoder": encoder, "captions": corpus})
-
-    # --- Specs -----------------------------------------------------------------------------------------------
-
-    def _published(self, keys: RunKeys) -> str | None:
-        """Data set of published features that a run takes: its own, or one that it prefers and whose files are there; else `None`."""
-        name = self.parameters.corpora[keys.dataset].dataset
-        entry = self.parameters.datasets[name]
-        if entry.crops is not None:
-            return name
-        other = entry.precomputed.get(keys.crops)  # type: ignore[arg-type]  # none of RC
-        if keys.image_features == "computed" or other is None:
-            return None
-        files = self.parameters.datasets[other].files.values()
-        return other if all(self._own(file) for file in files) else None
-
-    def _spec(self, run: str, keys: RunKeys, seed: int, published: bool) -> RunSpec:
-        network = self.preset.encoders[keys.encoder]
-        assert network  # else the run is not possible
-        options = resolved("image encoder", network.family).options
-        encoder = part_of(EncoderSpec, network, name=keys.encoder, options=options)
-        random_crops = keys.crops == "RC"
-        side = round(encoder.store_side * keys.train_store_scale) if random_crops else encoder.store_side
-        drawn: dict[str, Any] = {"random": keys.random_crop, "flip": keys.flip} if random_crops else {}
-        fixed: dict[str, Any] = {"corners": keys.corners} if keys.crops == "10C" else {}
-        corpus = self.parameters.corpora[keys.dataset]
-        validation_images = corpus.published_validation_images if published else corpus.validation_images
-        # A reader of pictures that no paper used decides for them.
-        reader = describe("reader", self.parameters.datasets[corpus.dataset].reader.name)
-        orientation = reader.constants.get("EXIF_ORIENTATION", keys.exif_orientation)
-        return part_of(
-            RunSpec,
-            keys,
-            id=run,
-            trainset=keys.crops,
-            restval=keys.restval,
-            encoder=encoder,
-            train_store=StoreSpec(keys.resize, side, orientation),
-            eval_store=StoreSpec(keys.resize, encoder.store_side, orientation),
-            crop=CropSpec(keys.crops, encoder.input_size, **drawn, **fixed),
-            vocabulary=self._vocabulary(keys, published),
-            validation_images=keys.validation_images or validation_images,
-            # Published features go into the model as they are.
-            model=part_of(ModelSpec, keys, normalise_features=keys.normalise_features and not published),
-            schedule=part_of(ScheduleSpec, keys),
-            size_augmentation=part_of(SizeAugmentationSpec, keys),
-            encoder_mode=keys.finetuned_mode if keys.finetune_from else keys.frozen_mode,
-            init_seed=seed,
-            order_seed=seed,
-            image_features="precomputed" if published else "computed",
-        )
-
-    def _vocabulary(self, keys: RunKeys, published: bool) -> VocabularySpec:
-        reading = vars(part_of(CaptionKeys, keys))
-        if tokens_of(keys.text) == PIECES:
-            return VocabularySpec((), 1, kind=PIECES, file=pieces_file(keys.text), **reading)
-        splits: tuple[str, ...] = ("train", "restval") if keys.restval else ("train",)
-        if keys.vocabulary == "all_splits":
-            # The released code counts the words of all splits of raw data, but only of train and val of published features.
-            there = self.parameters.splits(self.parameters.corpora[keys.dataset].dataset)
-            splits = ("train", "val") if published else there
-        elif keys.vocabulary == "training_and_validation":
-            splits += ("val",)
-        mask = keys.drop_words > 0 and keys.drop_words_by != "deletion"
-        return VocabularySpec(splits, keys.vocabulary_threshold, mask=mask, **reading)
 
 
 def _raw(artefact: Artefact) -> dict[str, Input]:
     """Role → raw file or folder that an artefact is made from."""
     return {role: read for role, read in artefact.inputs.items() if read.raw}
+
+
+def _label(artefact: Artefact) -> str:
+    """An artefact's name without its digest."""
+    return artefact.name.rpartition("-")[0]

@@ -60,9 +60,9 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
         labelled={row.label: row for row in reversed(entries.own_rows) if row.label in labels},
         truths={role: entry.truths for role, entry in data.items() if entry.truths},
         data={
-            name: str(made.folder)
+            name: str(artefact.folder)
             for name, _ in figures
-            if (made := plan.table.get(("figure_data", f"{paper.name}/{name}")))
+            if (artefact := plan.table.get(("figure_data", f"{paper.name}/{name}")))
         },
         photographs=tuple(
             role

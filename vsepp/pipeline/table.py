@@ -75,7 +75,7 @@ class Table:
 
     def of_kind(self, kind: str) -> dict[str, Artefact]:
         """Name → artefact of a kind."""
-        return {name: artefact for (of, name), artefact in self.table.items() if of == kind}
+        return {artefact.name: artefact for artefact in self.table.values() if artefact.kind == kind}
 
     def row(self, kind: str, name: str) -> Artefact:
         """An artefact by its name.
@@ -97,11 +97,11 @@ class Table:
 
     def behind(self, artefact: Artefact) -> Collection[Artefact]:
         """All artefacts that an artefact is made from, directly or indirectly."""
-        found: dict[Path, Artefact] = {}
+        ancestors: dict[Path, Artefact] = {}
         for path in artefact.paths.values():
-            if (owner := self.owner(path)) and owner.folder not in found:
-                found |= {made.folder: made for made in (owner, *self.behind(owner))}
-        return found.values()
+            if (owner := self.owner(path)) and owner.folder not in ancestors:
+                ancestors |= {ancestor.folder: ancestor for ancestor in (owner, *self.behind(owner))}
+        return ancestors.values()
 
     def needed(self, ends: Iterable[Artefact] = ()) -> list[Artefact]:
         """`ends`, by default the evaluations of all models, and all artefacts that they are made from."""
@@ -122,8 +122,8 @@ class Table:
     @property
     def was_fetched(self) -> bool:
         """Whether results are here and the workflow was never read here: Snakemake takes them for out of date."""
-        made = (artefact.folder / MANIFEST for artefact in self.table.values())
-        return not PLANS.is_dir() and any(manifest.is_file() for manifest in made)
+        manifests = (artefact.folder / MANIFEST for artefact in self.table.values())
+        return not PLANS.is_dir() and any(manifest.is_file() for manifest in manifests)
 
     def lost(self, artefact: Artefact, note: Path = LOST) -> list[str]:
         """A file that is written now, where an artefact is here and its manifest is missing or broken; else none."""
@@ -132,8 +132,6 @@ class Table:
         with suppress(OSError):  # as of `write`
             write_text(note, f"{time.time_ns()}\n")  # Snakemake compares contents, too
         return [str(note)]
-
-    # --- What a job may use ----------------------------------------------------------------------------------
 
     def gpu_parts(self, artefact: Artefact) -> int:
         """Parts of a GPU that a job takes; a GPU has `runs_per_gpu` of them."""
@@ -178,10 +176,10 @@ class Table:
         """Smallest number of test images with which all folds of a corpus's evaluations are full."""
         return max(
             (
-                FOLDS.get(name, 0) * made.spec.fold_size
-                for made in self.of_kind("evaluation").values()
-                if self.corpus_of(made) == corpus
-                for name in made.spec.protocols
+                FOLDS.get(name, 0) * evaluation.spec.fold_size
+                for evaluation in self.of_kind("evaluation").values()
+                if self.corpus_of(evaluation) == corpus
+                for name in evaluation.spec.protocols
             ),
             default=0,
         )
@@ -190,8 +188,6 @@ class Table:
         """The corpus whose test split a model embedded."""
         run = self.owner(evaluation.inputs["run"].path)
         return self.owner(run.inputs["corpus"].path) if run else None
-
-    # --- Written, and read by a job --------------------------------------------------------------------------
 
     def write(self, folder: Path = PLANS) -> Path:
         """Write the table into a folder where no equal one was written before; its path."""

@@ -55,9 +55,9 @@ def verify_all(
     """
     table = {artefact.folder: artefact for artefact in artefacts}
     wanted = [artefact for artefact in table.values() if phase in (None, artefact.phase)]
-    findings = [found for artefact in wanted if (found := verify(artefact, known, table, config))]
+    findings = [verify(artefact, known, table, config) for artefact in wanted]
     known.save()
-    return findings
+    return [finding for finding in findings if finding]
 
 
 def verify(
@@ -91,22 +91,24 @@ def verify(
     other_code: list[str] = []
     try:
         manifest = read_manifest(expected.folder)
-        found = [*_differences(expected, manifest, known)]
+        mistakes = [*_differences(expected, manifest, known)]
         if differences(manifest, code=expected.code).code:
             other_code.append(f"made by other code, commit {_commit(manifest['git'])}")
         # Snakemake no longer asks for inputs that are absent.
-        for absent, made in _absent_inputs(expected, manifest, table):
-            same = [ancestor for ancestor in made if not differences(ancestor, spec=absent.spec_digest).spec]
+        for absent, ancestors in _absent_inputs(expected, manifest, table):
+            same = [
+                ancestor for ancestor in ancestors if not differences(ancestor, spec=absent.spec_digest).spec
+            ]
             if not same:
-                found.append(
-                    f"made from a {absent.kind} with other parameters (of commit {_commit(made[-1])}) than the current, "
+                mistakes.append(
+                    f"made from a {absent.kind} with other parameters (of commit {_commit(ancestors[-1])}) than the current, "
                     f"and {absent.folder} is absent"
                 )
             elif any(differences(ancestor, code=absent.code).code for ancestor in same):
                 other_code.append(f"made from a {absent.kind} by other code, commit {_commit(same[-1])}")
     except VseppError as error:
-        found = [str(error)]
-    return Finding(expected.folder, found, other_code, [snakemake(target, config, again=target)])
+        mistakes = [str(error)]
+    return Finding(expected.folder, mistakes, other_code, [snakemake(target, config, again=target)])
 
 
 def is_present(path: Path) -> bool:
@@ -117,11 +119,11 @@ def is_present(path: Path) -> bool:
 def _differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCache) -> Iterator[str]:
     """Other parameters than expected, files that were changed, and inputs with other roles or digests."""
     inputs = _wanted_inputs(expected, manifest["inputs"], known)
-    found = differences(manifest, spec=to_dict(expected.spec), inputs=inputs)
-    if found.spec:
-        key, wanted, got = found.spec[0]
-        keys = ", ".join(key for key, *_ in found.spec)
-        more = f" ({len(found.spec)} keys differ: {keys})" if len(found.spec) > 1 else ""
+    differing = differences(manifest, spec=to_dict(expected.spec), inputs=inputs)
+    if differing.spec:
+        key, wanted, got = differing.spec[0]
+        keys = ", ".join(key for key, *_ in differing.spec)
+        more = f" ({len(differing.spec)} keys differ: {keys})" if len(differing.spec) > 1 else ""
         yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name
@@ -129,7 +131,7 @@ def _differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCac
             yield f"{name} is missing"
         elif (present := path_digest(path, known)) != recorded:
             yield f"{name} is not what its step wrote: {_two(recorded, present)}"
-    for role, digest, read in found.inputs:
+    for role, digest, read in differing.inputs:
         if digest is None:
             yield f"made from a {role}, which it should not read"
         elif read is None:
@@ -148,8 +150,10 @@ def _wanted_inputs(expected: Artefact, recorded: Mapping[str, str], known: FileC
             if reads_raw:  # a file in a raw folder
                 wanted[role] = recorded[role]
         elif role in recorded or not read.raw:
-            there = is_present(read.path)
-            wanted[role] = artefact_digest(read.path, known) if there else recorded.get(role, "absent")
+            if is_present(read.path):
+                wanted[role] = artefact_digest(read.path, known)
+            else:
+                wanted[role] = recorded.get(role, "absent")
     return wanted
 
 
@@ -161,8 +165,8 @@ def _absent_inputs(
         absent = owner_of(read.path, table)
         if absent is None or is_present(absent.folder):
             continue
-        if made := [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == absent.kind]:
-            yield absent, made
+        if ancestors := [ancestor for ancestor in ancestors_of(manifest) if ancestor["step"] == absent.kind]:
+            yield absent, ancestors
         yield from _absent_inputs(absent, manifest, table)
 
 

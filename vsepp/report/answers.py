@@ -12,10 +12,10 @@ from vsepp.base.files import read_json, reading
 from vsepp.base.manifest import require_intact
 from vsepp.base.publish import EMBEDDINGS
 from vsepp.data.arrays import read_npz
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import LISTS
-from vsepp.evaluation.scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.models.similarity import scorer
+from vsepp.models.similarity import Similarity
 from vsepp.report.models import Model
 
 
@@ -219,7 +219,7 @@ class Answers:
         else:
             rows = np.arange(fold * size, (fold + 1) * size)
             images, captions = rows, np.array([query])
-        score = scorer(embeddings.similarity)
+        score = Similarity(embeddings.similarity).matrix
         scores = score(embeddings.images[images], embeddings.captions[captions])
         return rows[np.argsort(-scores.ravel(), kind="stable")]
 

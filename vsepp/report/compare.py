@@ -306,8 +306,8 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
     for metric, *names in pairs:
         first, second = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
         effects.append(intervals.effect(second, first, len(pairs)))
-    corrected = dict(zip(pairs, intervals.told_together(effects), strict=True))
-    return Comparison(paired, protocol, levels, corrected)
+    by_pair = dict(zip(pairs, intervals.corrected(effects), strict=True))
+    return Comparison(paired, protocol, levels, by_pair)
 
 
 def _sources(model: Source | Sequence[Source]) -> list[Source]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vsepp.base.manifest import ancestors_of
-from vsepp.evaluation.intervals import Effect, Interval, told_together
+from vsepp.evaluation.intervals import Effect, Interval, corrected
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
 from vsepp.report.models import Model, Models, in_trouble, of_curriculum, pair
@@ -217,7 +217,7 @@ def judge(
     ]
     evidence = Evidence(report, models, published, len(questions))
     measurements = [claim.measure(metric, evidence) for _, claim, metric in questions]
-    effects = iter(told_together([measured.effect for measured in measurements if measured.effect]))
+    effects = iter(corrected([measured.effect for measured in measurements if measured.effect]))
     verdicts = []
     for (name, claim, metric), uncorrected in zip(questions, measurements, strict=True):
         measured = replace(uncorrected, effect=next(effects)) if uncorrected.effect else uncorrected

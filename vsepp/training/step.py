@@ -224,10 +224,10 @@ def require_parts(run: RunSpec, model: JointEmbedding) -> None:
         )
     trains = run.live_encoder and run.encoder_mode != "eval"
     for name, module in model.named_modules():
-        of_encoder = name.startswith(ENCODER_PREFIX)
-        if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d) and (trains or not of_encoder):
+        in_encoder = name.startswith(ENCODER_PREFIX)
+        if isinstance(module, torch.nn.BatchNorm1d | torch.nn.BatchNorm2d) and (trains or not in_encoder):
             raise VseppError(
                 f"run {run.id}: embedded_at_once is {run.schedule.embedded_at_once}, and {name} normalises with the statistics of "
                 "the whole batch; in parts that is another computation. Set embedded_at_once: null"
-                + (", or encoder_mode: eval" if of_encoder else "")
+                + (", or encoder_mode: eval" if in_encoder else "")
             )

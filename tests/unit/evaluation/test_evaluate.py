@@ -8,7 +8,8 @@ from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import METRICS
-from vsepp.evaluation.ranks import retrieval_metrics, retrieval_ranks
+from vsepp.evaluation.paper import retrieval_metrics
+from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.truth import protocol_folds
 
 
@@ -32,7 +33,7 @@ def captions_of(evaluation):
 )
 def test_folds_are_consecutive_ranked_apart_and_averaged(shuffled, protocol, starts, fold_size):
     evaluation = under(shuffled, protocol, 10)
-    assert (evaluation.fold_size, evaluation.similarity) == (fold_size, shuffled.similarity)
+    assert (evaluation.fold_size, evaluation.similarity) == (fold_size, shuffled.scores.words)
     owner, ranked = shuffled.caption_to_image, []
     for start, found in zip(starts, evaluation.per_fold, strict=True):
         rows = [row for row, image in enumerate(owner) if start <= image < start + fold_size]

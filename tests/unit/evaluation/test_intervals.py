@@ -12,12 +12,12 @@ from vsepp.evaluation.intervals import (
     Effect,
     Interval,
     Level,
+    corrected,
     effect,
     holm,
     image_interval,
     mcnemar,
     seed_interval,
-    told_together,
 )
 from vsepp.evaluation.metrics import RECALLS, per_image
 
@@ -182,7 +182,7 @@ def test_a_difference_counts_where_seeds_and_images_say_so_else_it_is_said_why(o
 def test_all_that_is_told_together_is_corrected_together():
     several = [effect([BASE, BASE], [BETTER, NEARLY]), effect([BASE], [BASE])]
     curve = Effect(1.0, (1.0, 1.0))
-    first, second, third = told_together([*several, curve])
+    first, second, third = corrected([*several, curve])
     assert (first.p, second.p) == tuple(holm([one.p for one in several])) and third == curve
     assert (first.p_alone, second.p_alone) == (several[0].p, several[1].p)
 

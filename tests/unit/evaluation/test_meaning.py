@@ -5,7 +5,9 @@ import pytest
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
-from vsepp.evaluation.scores import DOT, BestLists, EmbeddingScores, ScoreMatrix
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.embedding_scores import DOT, EmbeddingScores
+from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.test_set import TestSet
 
 N, DRAWN = 60, np.random.default_rng(0)

@@ -3,7 +3,8 @@ import pytest
 from test_sets import embedded, under
 
 from vsepp.evaluation.metrics import METRICS
-from vsepp.evaluation.ranks import DirectionMetrics, TaskRanks, chance_rsum, retrieval_metrics
+from vsepp.evaluation.paper import DirectionMetrics, chance_rsum, retrieval_metrics
+from vsepp.evaluation.ranks import TaskRanks
 
 
 def of_best(ranks, fold=None):
@@ -13,7 +14,7 @@ def of_best(ranks, fold=None):
 
 
 def direction_metrics(ranks):
-    (found,) = DirectionMetrics.of_folds(of_best(ranks))
+    (found,) = DirectionMetrics.from_folds(of_best(ranks))
     for key, value in vars(found).items():  # the table has the same
         assert METRICS[key](of_best(ranks)) == value
     return found

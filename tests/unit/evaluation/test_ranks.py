@@ -15,9 +15,10 @@ from test_sets import embedded
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import scores as blocks
-from vsepp.evaluation.ranks import retrieval_metrics, retrieval_ranks
-from vsepp.evaluation.scores import on_grid
+from vsepp.evaluation import embedding_scores as blocks
+from vsepp.evaluation.embedding_scores import on_grid
+from vsepp.evaluation.paper import retrieval_metrics
+from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.evaluation.truth import own_captions
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
@@ -215,7 +216,7 @@ def test_ties_are_exact_with_every_blas_kernel(kernel, threads):
     """The float32 kernels of AVX2 processors sum an element by its place in the matrix; it must not show. Nor is torch needed."""
     script = (
         "import sys; sys.modules['torch'] = None; import numpy as np; from vsepp.evaluation.ranks import retrieval_ranks; "
-        "from vsepp.evaluation.scores import EmbeddingScores; from vsepp.evaluation.test_set import TestSet; from vsepp.base.spec import Component; "
+        "from vsepp.evaluation.embedding_scores import EmbeddingScores; from vsepp.evaluation.test_set import TestSet; from vsepp.base.spec import Component; "
         "rng = np.random.default_rng(0); f, g = rng.standard_normal((2, 333)).astype('f4'); "
         "sides, owner = (np.tile(f, (700, 1)), np.tile(g, (2100, 1))), rng.permutation(np.arange(2100) % 700); "
         "found = [retrieval_ranks(TestSet(EmbeddingScores(*sides, Component(name)), owner)) for name in ('dot', 'order')]; "

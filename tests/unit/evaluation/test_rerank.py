@@ -101,7 +101,9 @@ def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(op
     given, _ = opened(FUSION)
     tested = encode_split(*given, device=tiny.CPU)
     lists = (
-        Reranker.of(*given, device=tiny.CPU).best(tested.scores, slice(0, IMAGES), np.arange(CAPTIONS)).lists
+        Reranker.from_split(*given, device=tiny.CPU)
+        .best(tested.scores, slice(0, IMAGES), np.arange(CAPTIONS))
+        .lists
     )
     similar = tested.scores.images @ tested.scores.captions.T
     expected = by_pairs(given)
@@ -114,7 +116,7 @@ def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(op
 def test_of_k_all_images_ranks_are_the_matchers_alone(opened):
     given, _ = opened(change(FUSION, k=IMAGES))
     tested = encode_split(*given, device=tiny.CPU)
-    found = under(tested, rerank=Reranker.of(*given, device=tiny.CPU).best)
+    found = under(tested, rerank=Reranker.from_split(*given, device=tiny.CPU).best)
     alone = rank(ScoreMatrix(by_pairs(given)), own_captions(tested.caption_to_image))
     assert np.array_equal(found.ranks["t2i"].best, alone["t2i"].best)
     assert not np.array_equal(found.ranks["t2i"].best, retrieval_ranks(tested)["t2i"].best)
@@ -124,7 +126,7 @@ def test_of_k_all_images_ranks_are_the_matchers_alone(opened):
 def test_a_matcher_that_says_what_the_embeddings_say_changes_no_rank_within_its_lists(opened, k):
     given, _ = opened(Component("cosines", {"k": k}))
     tested = encode_split(*given, device=tiny.CPU)
-    rerank = Reranker.of(*given, device=tiny.CPU).best
+    rerank = Reranker.from_split(*given, device=tiny.CPU).best
     for protocol, size in (("5K", IMAGES), ("1K", IMAGES)):
         plain = under(tested, protocol, size).ranks
         found = under(tested, protocol, size, rerank)
@@ -143,7 +145,7 @@ def test_a_matcher_that_says_the_opposite_turns_the_lists(opened):
     given, _ = opened(Component("cosines", {"k": IMAGES, "sign": -1.0}))
     tested = encode_split(*given, device=tiny.CPU)
     plain = retrieval_ranks(tested)
-    found = under(tested, rerank=Reranker.of(*given, device=tiny.CPU).best).ranks
+    found = under(tested, rerank=Reranker.from_split(*given, device=tiny.CPU).best).ranks
     assert np.array_equal(found["t2i"].best, IMAGES - 1 - plain["t2i"].best)
 
 
@@ -155,7 +157,7 @@ def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_p
     out = tmp_path / "out"
     encode_split(*given, device=tiny.CPU).save(folders["run"] / "embeddings.npz")
     spec = EvaluationSpec(run, (protocol,), fold_size=1)
-    (found,) = evaluate_run(spec, folders, out, Reranker.of(*given, device=tiny.CPU).best)
+    (found,) = evaluate_run(spec, folders, out, Reranker.from_split(*given, device=tiny.CPU).best)
     metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))[protocol]
     assert metrics["reranked"] == k and metrics["n_images"] == len(found.ranks["i2t"].best)
     assert f"re-ranked, {k} of {metrics['fold_size']}" in str(found)

@@ -9,10 +9,11 @@ from test_sets import under
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
+from vsepp.evaluation.best import BestLists
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import METRICS, ranks_like_chance
 from vsepp.evaluation.ranks import kept_ranks
-from vsepp.evaluation.scores import BestLists, ScoreMatrix
+from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.test_set import TestSet
 from vsepp.report.compare import compare
 

@@ -64,7 +64,7 @@ def test_what_is_saved_is_loaded_and_equal_embeddings_give_equal_bytes(tmp_path)
     for name, array in tested.scores.arrays.items():
         np.testing.assert_array_equal(loaded.scores.arrays[name], array)
     np.testing.assert_array_equal(loaded.caption_to_image, tested.caption_to_image)
-    assert (loaded.scores.similarity, loaded.similarity) == (ROOT, "order")
+    assert (loaded.scores.similarity, loaded.scores.words) == (ROOT, "order")
     assert [file.name for file in path.parent.iterdir()] == ["embeddings.npz"]
     made(ROOT).save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
@@ -93,7 +93,7 @@ def test_other_float_types_become_float32(tmp_path, dtype):
 def test_a_matrix_ranks_as_it_says(tmp_path):
     tested = TestSet.read(save(tmp_path / "a.npz", scores=SCORES, image_ids=np.arange(IMAGES) + 9))
     assert_ranks(under(tested).ranks, SCORES, own_captions(OWNER))
-    assert (tested.similarity, tested.image_ids[2], tested.caption_ids) == ("matrix of scores", 11, None)
+    assert (tested.scores.words, tested.image_ids[2], tested.caption_ids) == ("matrix of scores", 11, None)
 
 
 def test_folds_of_a_matrix_are_its_parts(tmp_path):
@@ -119,7 +119,7 @@ def test_what_lists_leave_out_is_tied_below_and_a_shorter_list_ends_in_minus_one
         ):
             below[query, items[items >= 0]] = scores[items >= 0]
         assert ranks[task].ranks.tolist() == naive_ranks(below, own_captions(OWNER).tasks[task]).tolist()
-    assert tested.similarity == "lists of the 5 and 4 best, some shorter"
+    assert tested.scores.words == "lists of the 5 and 4 best, some shorter"
 
 
 def test_folds_of_lists_are_refused_unless_a_fold_is_all(tmp_path):

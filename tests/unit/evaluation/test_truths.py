@@ -12,12 +12,14 @@ from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import METRICS, per_image
-from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank, rank_each, retrieval_ranks
-from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix, counts_above
+from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank, retrieval_ranks
+from vsepp.evaluation.scores import ScoreMatrix, counts_above
 from vsepp.evaluation.truth import Positives, Truth, own_captions
-from vsepp.models.similarity import scorer
+from vsepp.models.similarity import Similarity
 
 
 def truth_of(i2t, t2i, **ids):
@@ -37,7 +39,7 @@ def some_truth(rng, n_images, n_captions):
             for query in asking
             for item in rng.choice(gallery, rng.integers(1, gallery + 1), replace=False)
         ]
-        sides.append(Positives.of_pairs(*np.array(rng.permutation(pairs)).T))
+        sides.append(Positives.from_pairs(*np.array(rng.permutation(pairs)).T))
     return truth_of(*sides)
 
 
@@ -60,7 +62,9 @@ def lists_of(scores, of_images, of_captions):
 @given(problems(), st.sampled_from(["dot", "order"]), st.sampled_from([None, torch.device("cpu")]))
 def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, device):
     images, captions, truth = problem
-    scores = np.asarray(scorer(Component(similarity))(images.astype(np.float64), captions.astype(np.float64)))
+    scores = np.asarray(
+        Similarity(Component(similarity)).matrix(images.astype(np.float64), captions.astype(np.float64))
+    )
     # Not every image need have a caption of its own: the truth says what is correct.
     assert_ranks(rank(EmbeddingScores(images, captions, Component(similarity), device), truth), scores, truth)
     assert_ranks(rank(ScoreMatrix(scores), truth), scores, truth)
@@ -80,21 +84,6 @@ def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
         np.put_along_axis(below, *lists.lists[task], axis=1)
         alone = rank(ScoreMatrix(below if task == "i2t" else below.T), truth)[task]
         np.testing.assert_array_equal(ranks[task].ranks, alone.ranks)
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems(), st.integers(0, 2**32 - 1))
-def test_truths_that_are_ranked_in_one_pass_rank_as_each_alone(problem, seed):
-    """A positive of one truth is a wrong item under another, above or tied."""
-    images, captions, truth = problem
-    others = [some_truth(np.random.default_rng(seed + k), len(images), len(captions)) for k in range(2)]
-    truths = [truth, *others]
-    scores = images.astype(np.float64) @ captions.T.astype(np.float64)
-    lists = lists_of(scores, min(3, scores.shape[1]), min(2, scores.shape[0]))
-    for ranked in (EmbeddingScores(images, captions), ScoreMatrix(scores), lists):
-        for single, together in zip(truths, rank_each(ranked, truths), strict=True):
-            for task, alone in rank(ranked, single).items():
-                np.testing.assert_array_equal(together[task].sum(axis=0) / 2, alone.ranks)
 
 
 @settings(max_examples=100, deadline=None)
@@ -127,14 +116,14 @@ def test_on_more_than_a_tile_ranks_of_many_positives_equal_a_matrix(similarity):
     images[5:50] = images[4]
     captions[7:90] = captions[6]
     pairs = np.unique(rng.integers(0, (1100, 2300), (9000, 2)), axis=0)
-    truth = truth_of(Positives.of_pairs(*pairs[:6000].T), Positives.of_pairs(*pairs[3000:, ::-1].T))
+    truth = truth_of(Positives.from_pairs(*pairs[:6000].T), Positives.from_pairs(*pairs[3000:, ::-1].T))
     scores = EmbeddingScores(images, captions, Component(similarity))
     grid = np.meshgrid(np.arange(1100), np.arange(2300), indexing="ij")
-    every = scores.of(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
+    every = scores.pair_scores(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
     ranks, expected = rank(scores, truth), rank(ScoreMatrix(every), truth)
     for task in ("i2t", "t2i"):
         np.testing.assert_array_equal(ranks[task].ranks, expected[task].ranks)
-    few = truth_of(Positives.of_pairs(*pairs[:40].T), Positives.of_pairs(*pairs[:40, ::-1].T))
+    few = truth_of(Positives.from_pairs(*pairs[:40].T), Positives.from_pairs(*pairs[:40, ::-1].T))
     assert_ranks(rank(scores, few), every, few)
 
 
@@ -142,7 +131,7 @@ def test_more_positives_of_a_query_than_a_block_has_images_are_counted_in_parts(
     rng = np.random.default_rng(5)
     images, captions = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (90, 300))
     pairs = np.argwhere(rng.random((90, 300)) < 0.5)
-    truth = truth_of(Positives.of_pairs(*pairs.T), Positives.of_pairs(*pairs[:, ::-1].T))
+    truth = truth_of(Positives.from_pairs(*pairs.T), Positives.from_pairs(*pairs[:, ::-1].T))
     scores = images.astype(np.float64) @ captions.T
     expected = rank(ScoreMatrix(scores), truth)
     on_device = EmbeddingScores(images, captions, device=torch.device("cpu"))
@@ -160,8 +149,8 @@ def test_metrics_equal_loops_over_ranked_lists():
     scores = rng.permutation(n_queries * gallery).reshape(n_queries, gallery).astype(np.float64)
     own = [set(rng.choice(gallery, rng.integers(1, 9), replace=False).tolist()) for _ in range(n_queries)]
     pairs = np.array([(query, item) for query, items in enumerate(own) for item in items])
-    some = Positives.of_pairs(pairs[:1, 1], pairs[:1, 0])
-    ranks = rank(ScoreMatrix(scores), truth_of(Positives.of_pairs(*pairs.T), some))["i2t"]
+    some = Positives.from_pairs(pairs[:1, 1], pairs[:1, 0])
+    ranks = rank(ScoreMatrix(scores), truth_of(Positives.from_pairs(*pairs.T), some))["i2t"]
     hits = [[item in items for item in np.argsort(-row)] for row, items in zip(scores, own, strict=True)]
     expected = {
         # Wrong items above the first hit: all before it.
@@ -187,7 +176,7 @@ def test_metrics_equal_loops_over_ranked_lists():
 def test_a_tie_counts_half_in_every_place():
     # One query, positives a and b; items by score: a, [b, wrong], wrong.
     scores = np.array([[4.0, 3.0, 3.0, 1.0]])
-    truth = truth_of(Positives.of_pairs(np.array([0, 0]), np.array([0, 1])), Positives.of_pairs([0], [0]))
+    truth = truth_of(Positives.from_pairs(np.array([0, 0]), np.array([0, 1])), Positives.from_pairs([0], [0]))
     ranks = rank(ScoreMatrix(scores), truth)["i2t"]
     np.testing.assert_array_equal(ranks.ranks, [0, 0.5])
     np.testing.assert_array_equal(ranks.places, [0, 1.5])
@@ -242,8 +231,8 @@ def lists(items=((0, 1),), scores=((2.0, 1.0),)):
 @pytest.mark.parametrize(
     ("make", "arguments", "named"),
     [
-        (Positives.of_pairs, ([0, 1, 0], [2, 2, 2]), "query 0 and item 2"),
-        (Positives.of_pairs, ([0, 1], [1]), r"int64 \(2,\) and int64 \(1,\)"),
+        (Positives.from_pairs, ([0, 1, 0], [2, 2, 2]), "query 0 and item 2"),
+        (Positives.from_pairs, ([0, 1], [1]), r"int64 \(2,\) and int64 \(1,\)"),
         (rank_matrix, (np.zeros((2, 3)), [0, 1, 2]), "i2t: image row 2"),
         (rank_matrix, ([[0, 1.0], [np.nan, 0]], [0, 1]), "image row 1 holds NaN"),
         (ScoreMatrix, (np.zeros(3),), r"\(3,\)"),

@@ -12,13 +12,16 @@ from test_sets import embedded
 from tests.support.flickr8k import SHARED
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
+from vsepp.evaluation.best import BestLists
+from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import evaluate
+from vsepp.evaluation.gallery import Gallery
 from vsepp.evaluation.metrics import METRICS, per_image
 from vsepp.evaluation.ranks import kept_ranks, rank
 from vsepp.evaluation.ratings import correlation
-from vsepp.evaluation.scores import BestLists, EmbeddingScores, ScoreMatrix
+from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import Gallery, Positives, Ratings, Truth
+from vsepp.evaluation.truth import Positives, Ratings, Truth
 from vsepp.evaluation.truths import cxc, eccv
 
 IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])
@@ -32,7 +35,7 @@ def judge(tested, truth):
 
 
 def small_truth():
-    gallery = Gallery.of(IMAGES[OWNER], CAPTIONS)
+    gallery = Gallery.from_ids(IMAGES[OWNER], CAPTIONS)
     return gallery.truth(
         "small",
         i2t=(np.array([30, 30, 30, 10, 20, 20]), np.array([7, 5, 6, 1, 2, 99])),  # 99 is not in the gallery
@@ -112,7 +115,7 @@ def test_ratings_go_with_lists_as_with_the_matrix_whose_scores_they_hold(seed):
     asked = rng.permutation(owned)
     rated = {"sits": ("i2t", asked, asked + 100, rng.integers(0, 6, 40).astype(float))}
     own = owned, owned + 100
-    truth = Gallery.of(*own).truth("rated", ratings=rated, i2t=own, t2i=own[::-1])
+    truth = Gallery.from_ids(*own).truth("rated", ratings=rated, i2t=own, t2i=own[::-1])
     scores = rng.standard_normal((40, 40))
     owner = np.argsort(images)[captions - 100]
     items = [np.argsort(-table, axis=1) for table in (scores, scores.T)]
@@ -400,8 +403,8 @@ def test_positives_that_are_no_lists_of_ids_are_refused(tmp_path, text):
 
 
 def test_positives_among_themselves_leave_out_the_query():
-    own = Positives.of_pairs(np.arange(3), np.arange(3))
-    among = Positives.of_pairs(np.array([0, 2]), np.array([1, 0]))
+    own = Positives.from_pairs(np.arange(3), np.arange(3))
+    among = Positives.from_pairs(np.array([0, 2]), np.array([1, 0]))
     truth = Truth("x", {"i2t": own, "t2i": own, "i2i": among}, caption_to_image=np.arange(3))
     found = rank(EmbeddingScores(np.eye(3), np.eye(3)), truth)
     assert found["i2i"].ranks.tolist() == [0.5, 0.5]  # tied with the one wrong item, the query apart

@@ -13,8 +13,8 @@ from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens
 from vsepp.features import captions
 from vsepp.features.captions import CaptionStates, write_caption_states
-from vsepp.models import frozen_part
 from vsepp.models.joint import JointEmbedding
+from vsepp.models.text import frozen_part
 from vsepp.models.text.bert import Options, TextEncoder
 
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from closeness import assert_near
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.models.similarity import order_violation, scorer
+from vsepp.models.similarity import Similarity, order_violation
 
 DOT, SQUARED, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 ALL = pytest.mark.parametrize("similarity", [DOT, SQUARED, ROOT], ids=["dot", "squared", "root"])
@@ -41,10 +41,10 @@ def test_arrays_and_tensors_score_as_a_naive_loop_does(similarity, monkeypatch):
     expected = naive(images, captions, similarity)
     for elements in (1, 50, 1 << 22):
         monkeypatch.setattr("vsepp.models.similarity._ELEMENTS", elements)
-        scores = scorer(similarity)(images, captions)
+        scores = Similarity(similarity).matrix(images, captions)
         assert isinstance(scores, np.ndarray)
         assert_near(scores, expected, 1e-12)
-    tensors = scorer(similarity)(torch.from_numpy(images), torch.from_numpy(captions))
+    tensors = Similarity(similarity).matrix(torch.from_numpy(images), torch.from_numpy(captions))
     assert_near(tensors, expected, 1e-12)
 
 
@@ -56,7 +56,10 @@ def test_all_pairs_have_the_values_and_gradients_of_each_whatever_the_tiles(simi
     options = components.options("similarity", similarity)
     images, captions = embeddings(5, 4, 6)
     weights = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    expected, scores = module.score(images[:, None], captions, options), scorer(similarity)(images, captions)
+    expected, scores = (
+        module.score(images[:, None], captions, options),
+        Similarity(similarity).matrix(images, captions),
+    )
     torch.testing.assert_close(scores, expected)
     gradients = torch.autograd.grad((expected * weights).sum(), (images, captions))
     torch.testing.assert_close(torch.autograd.grad((scores * weights).sum(), (images, captions)), gradients)
@@ -64,19 +67,19 @@ def test_all_pairs_have_the_values_and_gradients_of_each_whatever_the_tiles(simi
 
 @FORMS
 def test_gradients_are_those_of_finite_differences(similarity):
-    assert torch.autograd.gradcheck(scorer(similarity), embeddings(3, 4, 5, seed=2))
+    assert torch.autograd.gradcheck(Similarity(similarity).matrix, embeddings(3, 4, 5, seed=2))
 
 
 @FORMS
 def test_a_caption_below_its_image_scores_zero_with_a_zero_gradient(similarity):
     images = torch.tensor([[2.0, 3.0]], requires_grad=True)
     captions = torch.tensor([[1.0, 3.0]], requires_grad=True)
-    score = scorer(similarity)(images, captions)
+    score = Similarity(similarity).matrix(images, captions)
     score.sum().backward()
     assert score.item() == 0
     assert torch.equal(images.grad, torch.zeros(1, 2))
     assert torch.equal(captions.grad, torch.zeros(1, 2))
-    assert scorer(similarity)(captions, images).item() < 0, "order is not symmetric"
+    assert Similarity(similarity).matrix(captions, images).item() < 0, "order is not symmetric"
 
 
 @pytest.mark.parametrize(
@@ -89,4 +92,4 @@ def test_a_caption_below_its_image_scores_zero_with_a_zero_gradient(similarity):
 )
 def test_an_unknown_similarity_or_option_is_refused(similarity, key):
     with pytest.raises(VseppError, match=key):
-        scorer(similarity)
+        Similarity(similarity)

@@ -10,7 +10,7 @@ from plans import PARAMS, plan
 from pydantic import TypeAdapter
 from reported import ranks_of
 
-from vsepp.evaluation.ranks import chance_rsum
+from vsepp.evaluation.paper import chance_rsum
 from vsepp.report import text, verdicts
 from vsepp.report.entries import Claim, ReportSpec
 from vsepp.report.verdicts import NO_DIFFERENCE, OUTCOMES, SIGNS, Measured, Verdict, counts, of_the_paper

@@ -18,10 +18,9 @@ from test_sets import embedded, under
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import artefact_digest
 from vsepp.base.spec import Component
-from vsepp.evaluation.best import best_items
+from vsepp.evaluation.best import BestLists, best_items
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.intervals import Effect, Interval
-from vsepp.evaluation.scores import BestLists
 from vsepp.pipeline.steps.figure_data import STEP as FIGURE_DATA
 from vsepp.report.answers import Answers
 from vsepp.report.entries import Claim, Feed, Figure, FigureDataSpec, ReportSpec

@@ -13,7 +13,7 @@ from test_sets import embedded
 
 from vsepp.base.manifest import artefact_digest
 from vsepp.evaluation.evaluate import evaluate, save
-from vsepp.evaluation.truth import Gallery
+from vsepp.evaluation.gallery import Gallery
 from vsepp.report import text
 from vsepp.report.run_page import run_page, ticked
 
@@ -37,7 +37,7 @@ def judged(models, tmp_path):
     rng = np.random.default_rng(0)
     images, captions = (rng.standard_normal((n, 8)).astype(np.float32) for n in (4, 8))
     tested = embedded(images, captions, OWNER, image_ids=IMAGES, caption_ids=CAPTIONS)
-    truth = Gallery.of(IMAGES[OWNER], CAPTIONS).truth("cxc", i2t=pairs(I2T), t2i=pairs(T2I))
+    truth = Gallery.from_ids(IMAGES[OWNER], CAPTIONS).truth("cxc", i2t=pairs(I2T), t2i=pairs(T2I))
     spec = models.add("mine")
     folder = Path(spec.evaluation)
     save(evaluate(tested, [truth]), folder)

@@ -18,7 +18,8 @@ from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.encode import encode_split, open_run
-from vsepp.evaluation.ranks import chance_rsum, retrieval_metrics, retrieval_ranks
+from vsepp.evaluation.paper import chance_rsum, retrieval_metrics
+from vsepp.evaluation.ranks import retrieval_ranks
 from vsepp.losses import max_of_hinges
 from vsepp.models.encoder import load_encoder
 from vsepp.models.joint import JointEmbedding

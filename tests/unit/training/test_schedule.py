@@ -8,7 +8,7 @@ from tiny_corpus import Killed, killed_at, run_in
 from vsepp.base.run_spec import ScheduleSpec
 from vsepp.base.spec import Component
 from vsepp.training.checkpoint import FILE
-from vsepp.training.loop import encoder_trains, learning_rate, loss_factor
+from vsepp.training.schedule import encoder_trains, learning_rate, loss_factor
 
 
 def schedule(epochs, drop_at=1.0, **more):

@@ -132,8 +132,8 @@ def _publish(options: argparse.Namespace, tested: TestSet, evaluations: Sequence
     spec = {"protocols": names, "fold_size": options.fold_size}
     inputs = {"embeddings": options.file}
     modules = ["vsepp.evaluation.evaluate"]
-    if tested.similarity in components.known("similarity"):
-        modules.append(module_name("similarity", tested.similarity))
+    if tested.scores.words in components.known("similarity"):
+        modules.append(module_name("similarity", tested.scores.words))
     with (
         published(options.output) as folder,
         recorded(folder, "evaluation", spec=spec, inputs=inputs, code=code_digest(*modules)) as facts,
@@ -179,7 +179,7 @@ def _embed(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     model, *_ = opened = open_run(spec.run, spec.split, inputs, placing.device)
     tested = with_ids(encode_split(*opened, device=placing.device), spec, inputs)
     tested.save(out / EMBEDDINGS)
-    rerank = None if model.matcher is None else Reranker.of(*opened, device=placing.device).best
+    rerank = None if model.matcher is None else Reranker.from_split(*opened, device=placing.device).best
     print(*results_of(tested, spec, inputs, out, rerank), sep="\n\n")
     return facts
 

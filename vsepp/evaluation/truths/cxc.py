@@ -18,7 +18,8 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import bytes_of, reading
-from vsepp.evaluation.truth import Gallery, IdPairs, Truth
+from vsepp.evaluation.gallery import Gallery
+from vsepp.evaluation.truth import IdPairs, Truth
 
 CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"
 FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
@@ -57,11 +58,11 @@ def read(files: Mapping[str, Path]) -> Truth:
 def _truth(rated: Mapping[str, _Rated]) -> Truth:
     """The truth, from the ratings of each file."""
     captions, images, ratings, own = rated["sits"]
-    gallery = Gallery.of(images[own], captions[own])
-    of_image: dict[int, list[int]] = {}
+    gallery = Gallery.from_ids(images[own], captions[own])
+    captions_by_image: dict[int, list[int]] = {}
     for caption, image in zip(captions[own].tolist(), images[own].tolist(), strict=True):
-        of_image.setdefault(image, []).append(caption)
-    beside = np.array([pair for group in of_image.values() for pair in permutations(group, 2)]).T
+        captions_by_image.setdefault(image, []).append(caption)
+    beside = np.array([pair for group in captions_by_image.values() for pair in permutations(group, 2)]).T
     alike = {name: np.stack(rated[name][:2])[:, rated[name][2] >= least] for name, least in LEAST.items()}
     asked, asking = alike["sits"]
     return gallery.truth(
@@ -113,13 +114,13 @@ def _ratings(path: Path, *kinds: str) -> _Rated:
             rows.append((*ids, float(rating), method == "c2i_original"))  # type: ignore[arg-type]  # two ids
         if not rows:
             raise VseppError(f"has no rows; expected {expected}")
-    one, other, scores, own = map(np.array, zip(*rows, strict=True))
-    return one, other, scores, own
+    first_ids, second_ids, ratings, own = map(np.array, zip(*rows, strict=True))
+    return first_ids, second_ids, ratings, own
 
 
 def _id(value: str, kind: str) -> int:
     """COCO's number in `COCO_val2014:sentid:411553` or `COCO_val2014_000000205866.jpg`."""
-    found = _IDS[kind].fullmatch(value)
-    if found is None:
+    match = _IDS[kind].fullmatch(value)
+    if match is None:
         raise ValueError
-    return int(found[1])
+    return int(match[1])

@@ -14,7 +14,8 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.base.files import read_json, reading, shortly
-from vsepp.evaluation.truth import Gallery, Truth
+from vsepp.evaluation.gallery import Gallery
+from vsepp.evaluation.truth import Truth
 
 CITATION = "Chun, Kim, Park, Chang and Oh, ECCV Caption: Correcting False Negatives by Collecting Machine-and-Human-verified Image-Caption Associations for MS-COCO, ECCV 2022"
 FILES = {
@@ -27,10 +28,10 @@ PACKAGE = "eccv_caption"
 
 def installed() -> Mapping[str, Path]:
     """Role → file of the package `eccv-caption`, where it is installed; its code is not run."""
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None or package.origin is None:
         return {}
-    return {role: Path(found.origin).parent / "data" / file for role, file in FILES.items()}
+    return {role: Path(package.origin).parent / "data" / file for role, file in FILES.items()}
 
 
 def read(files: Mapping[str, Path]) -> Truth:
@@ -43,7 +44,7 @@ def read(files: Mapping[str, Path]) -> Truth:
     """
     pairs = {role: _pairs(path) for role, path in files.items()}
     with reading(files["i2t"].parent, "the files of ECCV Caption; fetch them again"):
-        return Gallery.of(*pairs["gallery"]).truth("eccv", i2t=pairs["i2t"], t2i=pairs["t2i"])
+        return Gallery.from_ids(*pairs["gallery"]).truth("eccv", i2t=pairs["i2t"], t2i=pairs["t2i"])
 
 
 def _pairs(path: Path) -> tuple[np.ndarray, np.ndarray]:

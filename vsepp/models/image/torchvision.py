@@ -101,7 +101,7 @@ def cut(model: nn.Module) -> CutNetwork:
         model.transform_input = False  # type: ignore[assignment]  # a flag
     layers = list(model.named_modules())
     name, layer = next(
-        found for kind in (nn.Linear, nn.Conv2d) for found in reversed(layers) if isinstance(found[1], kind)
+        named for kind in (nn.Linear, nn.Conv2d) for named in reversed(layers) if isinstance(named[1], kind)
     )
     dim = layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
     model.set_submodule(name, nn.Identity())

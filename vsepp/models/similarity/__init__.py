@@ -18,8 +18,6 @@ defaults. Besides `score` and `Options` a module may define
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -37,25 +35,29 @@ def namespace(array: Any) -> ModuleType:
     return np if isinstance(array, np.ndarray) else sys.modules["torch"]
 
 
-def scorer(similarity: Component) -> Callable[[Any, Any], Any]:
-    """The function that scores all pairs under a similarity.
-
-    It takes image embeddings `(n, d)` and caption embeddings `(m, d)`, NumPy arrays or tensors, and gives
-    `scores[image, caption]` `(n, m)`, for tensors with a gradient.
+class Similarity:
+    """A similarity with its options.
 
     Raises
     ------
     VseppError
         On an unknown similarity or option.
     """
-    options = components.options("similarity", similarity)
-    module = components.load("similarity", similarity.name)
-    return partial(_all_pairs, module, options)
 
+    def __init__(self, component: Component) -> None:
+        self._options = components.options("similarity", component)
+        self._module = components.load("similarity", component.name)
+        self.is_product: bool = getattr(self._module, "INNER_PRODUCT", False)
+        """Whether it is the inner product."""
 
-def _all_pairs(module: ModuleType, options: Any, images: Any, captions: Any) -> Any:
-    if hasattr(module, "matrix") and not isinstance(images, np.ndarray):
-        return module.matrix(images, captions, options)
-    height = max(1, _ELEMENTS // max(1, len(captions) * captions.shape[-1]))
-    parts = [images[top : top + height, None] for top in range(0, len(images), height)]
-    return namespace(images).concat([module.score(part, captions, options) for part in parts])
+    def score(self, images: Any, captions: Any) -> Any:
+        """s(i, c) over the last dimension of `(..., d)`."""
+        return self._module.score(images, captions, self._options)
+
+    def matrix(self, images: Any, captions: Any) -> Any:
+        """`scores[image, caption]` `(n, m)` of embeddings `(n, d)` and `(m, d)`, NumPy arrays or tensors; of tensors with a gradient."""
+        if hasattr(self._module, "matrix") and not isinstance(images, np.ndarray):
+            return self._module.matrix(images, captions, self._options)
+        height = max(1, _ELEMENTS // max(1, len(captions) * captions.shape[-1]))
+        parts = [images[top : top + height, None] for top in range(0, len(images), height)]
+        return namespace(images).concat([self.score(part, captions) for part in parts])

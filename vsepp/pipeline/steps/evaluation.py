@@ -36,7 +36,7 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
         require_fitting(spec.run, inputs["run"], inputs)
         placing, facts = take_machine(job, "evaluation")
         opened = open_run(spec.run, spec.split, inputs, placing.device)
-        rerank = Reranker.of(*opened, device=placing.device).best
+        rerank = Reranker.from_split(*opened, device=placing.device).best
     print(*evaluate_run(spec, inputs, out, rerank), sep="\n\n")
     return facts
 

@@ -23,7 +23,7 @@ def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]
     """Folder of a training or an evaluation that other code than the present one made → commit, and whether files differed from it."""
     from vsepp.pipeline.steps import STEPS
 
-    made: dict[str, tuple[str, bool]] = {}
+    commits: dict[str, tuple[str, bool]] = {}
     for folder in {folder for model in models for folder in (model.run, model.evaluation) if folder}:
         manifest = manifest_if_intact(Path(folder))
         if manifest is None:
@@ -31,8 +31,8 @@ def _by_other_code(models: Iterable[TrainedSpec]) -> dict[str, tuple[str, bool]]
         step = STEPS.get(manifest["step"])  # earlier steps had other names
         code = step.code(from_dict(step.spec, manifest["spec"])) if step else ""
         if differences(manifest, code=code).code:
-            made[folder] = str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])
-    return made
+            commits[folder] = str(manifest["git"]["commit"]), bool(manifest["git"]["dirty"])
+    return commits
 
 
 def write_entry_page(folder: Path) -> None:
