@@ -44,9 +44,9 @@ class FileCache:
         """The value of a file, a JSON value; `compute` gives it where it is not known."""
         status = file.stat()
         state = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-        entry = self._entries.get(str(file))
-        if isinstance(entry, list) and entry[:1] == [state]:
-            return entry[1]
+        match self._entries.get(str(file)):
+            case [known_state, known_value] if known_state == state:
+                return known_value
         value = compute(file)
         self._entries[str(file)] = [state, value]
         self._changed = True

@@ -62,10 +62,10 @@ def duration_text(seconds: float) -> str:
 
 def bytes_text(count: float) -> str:
     """Bytes in the largest decimal unit that they fill: `1.50 kB`."""
-    unit, size = next(
-        (unit for unit in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if count >= unit[1]), ("B", 1)
-    )
-    return f"{count / size:,.{0 if unit == 'B' else 2}f} {unit}"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:,.2f} {unit}"
+    return f"{count:,.0f} B"
 
 
 def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:

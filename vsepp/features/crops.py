@@ -211,14 +211,16 @@ def _resized_shapes(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np
     aspect in the drawn range.
     """
     uniforms = np.stack([uniform(keys, number) for number in CROP_SHAPES]).reshape(ATTEMPTS, 2, -1)
-    area = sizes.prod(axis=1) * (SCALE[0] + uniforms[:, 0] * (SCALE[1] - SCALE[0]))
-    aspect = np.exp(np.log(ASPECT[0]) + uniforms[:, 1] * (np.log(ASPECT[1]) - np.log(ASPECT[0])))
+    least, most = SCALE
+    narrowest, widest = ASPECT
+    area = sizes.prod(axis=1) * (least + uniforms[:, 0] * (most - least))
+    aspect = np.exp(np.log(narrowest) + uniforms[:, 1] * (np.log(widest) - np.log(narrowest)))
     attempts = np.rint(np.stack([np.sqrt(area / aspect), np.sqrt(area * aspect)], axis=-1)).astype(np.int64)
     fits = ((attempts > 0) & (attempts <= sizes)).all(axis=2)
     first = attempts[fits.argmax(axis=0), np.arange(len(keys))]
     height, width = sizes.T
     largest = np.stack(
-        [np.minimum(height, np.rint(width / ASPECT[0])), np.minimum(width, np.rint(height * ASPECT[1]))],
+        [np.minimum(height, np.rint(width / narrowest)), np.minimum(width, np.rint(height * widest))],
         axis=1,
     )
     random = fits.any(axis=0)
