@@ -109,6 +109,7 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
 
 
 TABLES = {
+    "fewer images": lambda images: images.iloc[:-1],
     "another order": lambda images: images.iloc[[0, 2, 1, *range(3, COUNT)]],
     "another split": lambda images: images.replace({"split": {"val": "restval"}}),
     "another row": lambda images: images.replace({"member": {"dev_ims.npy#1": "dev_ims.npy#2"}}),
