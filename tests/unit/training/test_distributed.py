@@ -189,12 +189,10 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
     processes, all_processes, corpus, package, tmp_path
 ):
     train_in(tmp_path, own_loss.RUN, corpus, ALONE)
-    cut = all_processes / "cut"
-    expected, values, resumed = (
-        tiny.weights(folder / "out-0") for folder in (tmp_path, all_processes / "whole", cut)
-    )
-    assert all(torch.equal(value, resumed[key]) for key, value in values.items())
-    for key, value in expected.items():
+    whole, cut = all_processes / "whole", all_processes / "cut"
+    tiny.assert_same_results(whole / "out-0", cut / "out-0")
+    values = tiny.weights(whole / "out-0")
+    for key, value in tiny.weights(tmp_path / "out-0").items():
         assert_near(values[key].flatten(), value.flatten(), 1e-5)
     for rank in range(1, SIZE):
         assert processes[rank]["facts"] == {}
@@ -203,8 +201,7 @@ def test_a_training_on_several_processes_is_that_of_one_and_goes_on_bit_for_bit(
 
 
 def test_dropout_differs_between_processes_and_is_the_same_after_a_kill(processes, all_processes):
-    whole, cut = (tiny.weights(all_processes / name / "out-0") for name in ("dropping", "dropping-cut"))
-    assert all(torch.equal(value, cut[name]) for name, value in whole.items())
+    tiny.assert_same_results(*(all_processes / name / "out-0" for name in ("dropping", "dropping-cut")))
     masks = [process["mask"] for process in processes]
     assert not any(torch.equal(*pair) for pair in itertools.combinations(masks, 2))
 
