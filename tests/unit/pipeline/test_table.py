@@ -4,7 +4,7 @@ import json
 
 import pytest
 from artefacts import row, written
-from plans import PARAMS, copied, plan, refused
+from plans import PARAMS, plan
 
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
@@ -35,15 +35,6 @@ def test_a_damaged_table_is_written_again_and_refused_until_then(tmp_path):
         assert plan().write(tmp_path) == path and path.read_bytes() == whole
 
 
-def test_a_table_of_another_version_is_one_sentence(tmp_path):
-    table = json.loads(plan().write(tmp_path).read_bytes())
-    table["rows"][0]["kind"] = "gone"
-    path = tmp_path / f"{value_digest(table)[:16]}.json"
-    path.write_text(json.dumps(table))
-    with pytest.raises(VseppError, match=str(path)):
-        read_table(path)
-
-
 def test_the_code_with_which_the_work_began_stays_in_a_row(tmp_path):
     table = json.loads(plan().write(tmp_path).read_bytes())
     table["rows"][0]["digest"] = "of other code"
@@ -64,12 +55,3 @@ def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
     with pytest.raises(MissingInput, match="corpus reads it as its scenes") as caught:
         read_table(written(tmp_path, made)).make("corpus", "corpus")
     assert caught.value.path == tmp_path / "no" and not made.folder.exists()
-
-
-@pytest.mark.parametrize(
-    "file", ["config.yaml", "datasets.yaml", "presets/mini.yaml", "papers/vsepp/runs.yaml"]
-)
-def test_a_file_of_parameters_that_holds_nothing_is_named(tmp_path, file):
-    params = copied(tmp_path)
-    (params / file).write_text("{}\n")
-    assert file in refused(params)
