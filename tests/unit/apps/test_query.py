@@ -1,6 +1,5 @@
 """What is nearest to a sentence or a picture, among embeddings that are made up."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -60,23 +59,19 @@ def test_pictures_are_the_stores_rows_or_the_files(tmp_path):
     assert index(pixels=None).picture(0) is None
 
 
-def test_words_that_the_model_does_not_know_are_named_once():
-    assert index().unknown_words("A red CAT, a cat") == ["cat", ","]
-
-
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("ask", "arguments", "named"),
     [
-        (lambda asked: asked.images_for(" \n"), "got an empty text"),
-        (lambda asked: asked.images_for("a dog", 0), "at least 1 answer, got 0"),
-        (lambda asked: asked.captions_for(PICTURE, -2), "at least 1 answer, got -2"),
-        (lambda asked: asked.captions_for("nowhere.jpg"), "nowhere.jpg: no such file; expected a picture"),
-        (
-            lambda asked: dataclasses.replace(asked, captions=[]).captions_for(PICTURE),
-            "there are no captions",
-        ),
+        ("images_for", (" \n",), "empty"),
+        ("images_for", ("a dog", 0), "got 0"),
+        ("captions_for", ("nowhere.jpg",), "nowhere.jpg"),
     ],
 )
-def test_bad_questions_are_named(question, said):
-    with pytest.raises(VseppError, match=said):
-        question(index())
+def test_bad_questions_are_named(ask, arguments, named):
+    with pytest.raises(VseppError, match=named):
+        getattr(index(), ask)(*arguments)
+
+
+def test_without_captions_no_picture_finds_one():
+    with pytest.raises(VseppError, match="captions"):
+        index(captions=[]).captions_for(PICTURE)

@@ -17,8 +17,7 @@ from markupsafe import escape
 from PIL import Image
 from raw_layouts import encoded
 
-from vsepp.apps.serve import create_app, serve, trusted_hosts
-from vsepp.base.errors import VseppError
+from vsepp.apps.serve import create_app
 
 AWKWARD = [
     '<img src=x onerror="alert(1)">',
@@ -33,14 +32,13 @@ def client(**changes):
 
 
 PICTURE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 40, 3), np.uint8))
-EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
 
 
 def posted(data, name="a.jpg"):
     return client().post("/", data={"image": (io.BytesIO(data), name)})
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "BMP"])
+@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
 def test_a_picture_is_answered(kind):
     page = posted(encoded(PICTURE, kind))
     assert page.status_code == 200 and "caption 0" in page.text
@@ -49,13 +47,10 @@ def test_a_picture_is_answered(kind):
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
         b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-        EPS,  # its decoder would start Ghostscript
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n",  # would start Ghostscript
         encoded(PICTURE, "JPEG")[:300],
         png(1_000_000, 1_000_000),
-        png(10_000, 10_000),
-        png(100, 100),
     ],
 )
 def test_what_is_no_picture_is_refused_by_the_name_that_it_has(data):
@@ -63,21 +58,14 @@ def test_what_is_no_picture_is_refused_by_the_name_that_it_has(data):
     assert page.status_code == 400 and "of a dog.jpg: " in page.text
 
 
-@pytest.mark.parametrize("text", AWKWARD)
-def test_sentences_are_shown_as_they_are(text):
-    page = client().get("/", query_string={"text": text}).text
-    assert f'value="{escape(text)}"' in page
-    assert "<img src=x" not in page
-
-
-def test_captions_and_names_are_shown_as_they_are():
+def test_sentences_captions_and_names_are_shown_as_they_are():
     page = client(captions=AWKWARD * 3, file_names=AWKWARD + AWKWARD[:3])
-    for shown in (
-        page.get("/", query_string={"text": "a dog"}).text,
-        page.post("/", data={"image": (io.BytesIO(encoded(PICTURE, "PNG")), AWKWARD[0])}).text,
-    ):
-        assert all(f'<p dir="auto">{escape(text)}</p>' in shown for text in AWKWARD)
-        assert "<img src=x" not in shown
+    answers = [page.get("/", query_string={"text": text}).text for text in AWKWARD]
+    picture = {"image": (io.BytesIO(encoded(PICTURE, "PNG")), AWKWARD[0])}
+    for answer_page in (*answers, page.post("/", data=picture).text):
+        assert all(f'<p dir="auto">{escape(text)}</p>' in answer_page for text in AWKWARD)
+        assert "<img src=x" not in answer_page
+    assert f'value="{escape(AWKWARD[0])}"' in answers[0]
 
 
 def test_without_an_image_store_names_and_captions_are_shown():
@@ -87,42 +75,24 @@ def test_without_an_image_store_names_and_captions_are_shown():
     assert page.get("/image/0/0").status_code == 404
 
 
-def test_where_there_are_no_captions_no_picture_is_asked_for():
-    none = {"captions": [], "caption_to_image": np.arange(0)}
-    assert 'type="file"' not in client(**none).get("/?text=a+dog").text
-    assert 'type="file"' in client().get("/").text
-
-
 def test_scripts_run_only_from_the_page_itself():
-    found = client().get("/")
-    assert "default-src 'none'" in found.headers["Content-Security-Policy"]
-    assert "script-src 'self';" in found.headers["Content-Security-Policy"]
-    assert found.headers["X-Content-Type-Options"] == "nosniff"
-    assert found.headers["Referrer-Policy"] == "same-origin"  # else the page's own form has no origin
+    headers = client().get("/").headers
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "script-src 'self';" in headers["Content-Security-Policy"]
+    assert headers["Referrer-Policy"] == "same-origin"  # else the page's own form has no origin
     assert client().get("/page.js").mimetype == "text/javascript"
-    assert client().get("/page.css").mimetype == "text/css"
 
 
 @pytest.mark.parametrize(
     ("host", "status"),
     [
         ("localhost:8000", 200),
-        ("127.0.0.1", 200),
         ("192.0.2.7:80", 200),
-        ("0.0.0.0:8000", 200),
-        ("evil.example", 400),
         ("127.0.0.1.evil.example:80", 400),
-        ("localhost.evil.example", 400),
-        ("", 400),
     ],
 )
 def test_a_browser_may_call_the_server_by_an_address_or_a_known_name(host, status):
     assert client().get("/", headers={"Host": host}).status_code == status
-
-
-def test_the_names_are_this_machine_and_the_one_that_was_given():
-    assert trusted_hosts("Box.example") == ["localhost", "box.example"]
-    assert socket.gethostname().lower() in trusted_hosts("0.0.0.0")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +102,6 @@ def test_the_names_are_this_machine_and_the_one_that_was_given():
         ({"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}, 200),
         ({"Origin": "http://localhost:8001"}, 403),
         ({"Origin": "http://evil.example"}, 403),
-        ({"Origin": "http://[::1"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
@@ -143,31 +112,12 @@ def test_pictures_are_taken_from_the_page_itself_alone(headers, status):
     assert client().post("/", data=data, headers=headers).status_code == status
 
 
-def test_the_start_page_shows_images_and_the_field_has_the_focus():
-    page = client().get("/").text
-    assert 'href="/like/0/6"' in page and " autofocus " in page
-    assert " autofocus " not in client().get("/?text=a+dog").text
-
-
 def test_an_image_opens_large_with_images_like_it():
     page = client().get("/like/0/2").text
     assert 'src="/image/0/2?large"' in page and "More like this" in page
     assert 'href="/like/0/2"' not in page and "caption 3" in page
     assert client().get("/image/0/2?large").status_code == 200
     assert client().get("/like/0/7").status_code == client().get("/like/1/0").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("host", "port", "said"),
-    [
-        ("127.0.0.1", 65536, "port 65536: expected a number from 0 to 65535"),
-        ("::1", 0, "'::1': expected a host name or an IPv4 address"),
-        ("nowhere.invalid", 0, "nowhere.invalid:0: cannot listen there: no address of this machine"),
-    ],
-)
-def test_an_address_that_is_none_is_refused(host, port, said):
-    with pytest.raises(VseppError, match=said):
-        serve([index()], host, port)
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +154,8 @@ def test_connections_that_send_half_a_request_keep_nobody_out_and_are_closed(add
             assert half.recv(1) == b""
 
 
-@pytest.mark.parametrize("megabytes", [22, 150])
-def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address, megabytes):
+def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address):
     headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    found, text = answer(address, "POST", "/", body=b"0" * (megabytes << 20), headers=headers)
-    assert (found, "one picture of at most 20 MB" in text) == (413, True)
+    status, text = answer(address, "POST", "/", body=b"0" * (22 << 20), headers=headers)
+    assert status == 413 and "20 MB" in text
     assert answer(address, "GET", "/")[0] == 200

@@ -1,11 +1,10 @@
 """`vsepp evaluate --truth`, from files that are fetched, kept or brought."""
 
-import csv
-import io
 import json
 
 import numpy as np
 import pytest
+from cxc_files import rated
 from dag import copy_of_the_project
 from file_server import Served, serve
 from plans import edit
@@ -14,28 +13,12 @@ from test_sets import embedded
 OWNER = np.array([0, 0, 1, 1, 2, 2])
 
 
-def ratings(rows):
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows([("a", "b", "agg_score", "sampling_method"), *rows])
-    return out.getvalue().encode()
-
-
-def caption(number):
-    return f"COCO_val2014:sentid:{number}"
-
-
-def image(number):
-    return f"COCO_val2014_{number:012d}.jpg"
-
-
-FILES = {
-    "sits_test.csv": ratings(
-        [(caption(10 + row), image(owner), 4.5, "c2i_original") for row, owner in enumerate(OWNER)]
-        + [(caption(10), image(2), 3.0, "c2i_intrasim"), (caption(11), image(2), 2.9, "c2i_intrasim")]
-    ),
-    "sts_test.csv": ratings([(caption(10), caption(12), 3.5, "c2c_isim")]),
-    "sis_test.csv": ratings([(image(0), image(2), 2.5, "i2i_csim")]),
-}
+FILES = rated(
+    own=[(10 + row, image) for row, image in enumerate(OWNER)],
+    sits=[(10, 2, 3.0), (11, 2, 2.9)],
+    sts=[(10, 12, 3.5)],
+    sis=[(0, 2, 2.5)],
+)
 
 
 @pytest.fixture
@@ -44,9 +27,9 @@ def project(tmp_path):
     copy = copy_of_the_project(tmp_path / "project")
     rng = np.random.default_rng(0)
     ids = {"image_ids": np.arange(3), "caption_ids": np.arange(10, 16)}
-    made = embedded(rng.standard_normal((3, 4)), rng.standard_normal((6, 4)), OWNER, **ids)
-    made.save(copy.folder / "mine.npz")
-    with serve({name: Served(content) for name, content in FILES.items()}) as server:
+    tested = embedded(rng.standard_normal((3, 4)), rng.standard_normal((6, 4)), OWNER, **ids)
+    tested.save(copy.folder / "mine.npz")
+    with serve({name: Served(text.encode()) for name, text in FILES.items()}) as server:
         sources = {name: {"mirrors": [server.url(name)]} for name in FILES}
         edit(copy.folder / "params/datasets.yaml", {"sources": sources})
         yield copy, server
@@ -54,7 +37,7 @@ def project(tmp_path):
 
 def test_files_of_a_truth_are_fetched_once_and_noted(project):
     copy, server = project
-    copy.said("vsepp", "evaluate", "mine.npz", "--truth", "own", "--truth", "cxc", "--output", "out")
+    copy.vsepp("evaluate", "mine.npz", "--truth", "own", "--truth", "cxc", "--output", "out")
     metrics = json.loads((copy.folder / "out/metrics.json").read_text())
     assert list(metrics) == ["5K", "cxc"]
     ranks = np.load(copy.folder / "out/ranks.npz")
@@ -62,22 +45,20 @@ def test_files_of_a_truth_are_fetched_once_and_noted(project):
     asked = len(server.requests)
     assert asked == 3
     assert set(FILES) <= set((copy.folder / "params/sources.lock.yaml").read_text().replace(":", "").split())
-    said = copy.said("vsepp", "evaluate", "mine.npz", "--truth", "cxc")
+    output = copy.vsepp("evaluate", "mine.npz", "--truth", "cxc")
     assert len(server.requests) == asked
-    assert "truth cxc: 1 fold of 3 images, 6 captions" in said and "SITS: Spearman" in said
+    assert "truth cxc: 1 fold of 3 images, 6 captions" in output and "SITS: Spearman" in output
 
 
 def test_files_in_the_users_own_folder_are_read_where_they_lie(project, tmp_path):
     copy, server = project
     (tmp_path / "own").mkdir()
-    for name, content in FILES.items():
-        (tmp_path / "own" / name).write_bytes(content)
-    said = copy.said(
-        "vsepp", "evaluate", "mine.npz", "--truth", "cxc", "--config", f"archives={tmp_path / 'own'}"
-    )
-    assert "image → image" in said and not server.requests
+    for name, text in FILES.items():
+        (tmp_path / "own" / name).write_text(text)
+    output = copy.vsepp("evaluate", "mine.npz", "--truth", "cxc", "--config", f"archives={tmp_path / 'own'}")
+    assert "image → image" in output and not server.requests
 
 
 def test_an_unknown_truth_is_named_with_those_there_are(project):
     copy, _ = project
-    assert "cxc, eccv" in copy.refusal("vsepp", "evaluate", "mine.npz", "--truth", "ccx")
+    assert "cxc, eccv" in copy.vsepp("evaluate", "mine.npz", "--truth", "ccx", status=1)

@@ -1,7 +1,6 @@
 """Jobs take GPUs from locks: real processes, and numbers of GPUs that need not be there."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -96,10 +95,8 @@ def test_jobs_get_different_gpus_and_a_third_waits_until_one_is_killed(jobs):
 
 
 def test_jobs_that_share_go_to_the_emptiest_gpu_and_no_more_than_fit(jobs):
-    found = []
-    for number in range(4):
-        found.append(jobs(f"head-{number}", "0,1", share=2).gpu())
-    assert sorted(found) == ["0", "0", "1", "1"] and set(found[:2]) == {"0", "1"}
+    gpus = [jobs(f"head-{number}", "0,1", share=2).gpu() for number in range(4)]
+    assert sorted(gpus) == ["0", "0", "1", "1"] and set(gpus[:2]) == {"0", "1"}
     assert jobs("fifth", "0,1", share=2).waits()
 
 
@@ -114,22 +111,6 @@ def test_a_job_that_wants_a_gpu_for_itself_does_not_meet_one_that_shares(jobs):
     sharing.end()
     assert whole.gpu() == "0"
     assert f"GPU 0 with process {whole.process.pid}" in jobs("late", "0", share=4).waits()
-
-
-CONTAINER = ["unshare", "--user", "--pid", "--fork", "--kill-child"]
-
-
-@pytest.mark.skipif(
-    not shutil.which("unshare") or subprocess.run([*CONTAINER, "true"], capture_output=True).returncode,
-    reason="needs unshare, and leave to make namespaces",
-)
-def test_processes_with_one_number_in_two_containers_take_different_gpus_and_wait_for_each_other(jobs):
-    first, second = (jobs(what, "0,1", container=CONTAINER) for what in ("first", "second"))
-    assert {first.gpu(), second.gpu()} == {"0", "1"}
-    third = jobs("third", "0,1", container=CONTAINER)
-    assert "third (process 1) waits for GPU 0 with process 1 of " in third.waits()
-    first.kill()
-    assert third.gpu()
 
 
 def test_a_claim_is_given_back_and_visibility_is_as_it_was(tmp_path, monkeypatch):
@@ -158,23 +139,13 @@ def test_only_gpus_that_are_visible_are_taken(monkeypatch, given, expected):
     monkeypatch.delenv(devices.VISIBLE, raising=False)
     if given is not None:
         monkeypatch.setenv(devices.VISIBLE, given)
-    for there, found in ((6, expected), (0, ())):
-        monkeypatch.setattr(devices, "installed", lambda there=there: there)
-        assert devices.visible_gpus() == found
+    for number, gpus in ((6, expected), (0, ())):
+        monkeypatch.setattr(devices, "installed", lambda number=number: number)
+        assert devices.visible_gpus() == gpus
 
 
 def test_a_number_counts_the_gpus_that_are_visible():
     assert devices.allowed_gpus(("3", "5"), 1) == ("5",)
     assert devices.allowed_gpus(("3", "5"), None) == ("3", "5")
-    with pytest.raises(VseppError, match=r"got cuda:2, but there are 2 GPUs .* expected cuda:0 to cuda:1"):
+    with pytest.raises(VseppError, match=r"cuda:2.* 2 GPUs"):
         devices.allowed_gpus(("3", "5"), 2)
-
-
-def test_locks_are_per_user_and_per_allocation_of_a_scheduler(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    for name in devices.ALLOCATIONS:
-        monkeypatch.delenv(name, raising=False)
-    here = devices.lock_folder()
-    assert here == tmp_path / f"vsepp-devices-{os.getuid()}" and here.stat().st_mode & 0o777 == 0o700
-    monkeypatch.setenv("SLURM_JOB_ID", "71")
-    assert devices.lock_folder().name == f"vsepp-devices-{os.getuid()}-71"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from plans import plan
+from processes import python
 
 import vsepp
 from vsepp.base.digests import FileCache, path_digest
-from vsepp.pipeline.code import code_digest
 
 MH, SH, TRAINING = "vsepp.losses.max_of_hinges", "vsepp.losses.sum_of_hinges", "vsepp.training.loop"
 PROBE = f"""
@@ -24,10 +24,7 @@ print(json.dumps({{name: code_digest(name) for name in {(MH, SH, TRAINING)}}}))
 
 def digests(folder):
     """Digest of each module, by the package that lies in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(python(PROBE, cwd=folder))
 
 
 @pytest.fixture(scope="module")
@@ -45,16 +42,7 @@ def before():
         ({"training/step.py": "{}\nSOMETHING = 1\n"}, {TRAINING}),
         (
             # What only carries or shows is no computation.
-            dict.fromkeys(
-                (
-                    "base/spec.py",
-                    "base/errors.py",
-                    "base/components.py",
-                    "base/progress.py",
-                    "pipeline/making.py",
-                ),
-                "{}\nSOMETHING = 1\n",
-            ),
+            dict.fromkeys(("base/spec.py", "base/errors.py", "pipeline/making.py"), "{}\nSOMETHING = 1\n"),
             set(),
         ),
     ],
@@ -105,9 +93,9 @@ def test_digests_are_the_same_on_every_python(tmp_path, version):
     )
     script = tmp_path / "there.mjs"
     script.write_text(IN_NODE.format(folder=json.dumps(root), code=json.dumps(WHOLE.format(folder="/code"))))
-    there = subprocess.run(["node", script], capture_output=True, text=True, check=True)
-    assert there.stdout.split()[0] == version
-    assert there.stdout.split()[1:] == here.stdout.split()[1:]
+    in_browser = subprocess.run(["node", script], capture_output=True, text=True, check=True)
+    assert in_browser.stdout.split()[0] == version
+    assert in_browser.stdout.split()[1:] == here.stdout.split()[1:]
 
 
 def test_training_follows_the_components_of_its_run_only():
@@ -116,11 +104,6 @@ def test_training_follows_the_components_of_its_run_only():
     assert code["coco-vse0-rc"] != code["coco-vsepp-rc"]
     assert code["coco-vsepp-10c-rv"] != code["coco-orderpp-10c-rv"]
     assert code["coco-vsepp-rc-rv"] != code["coco-vsepp-rc-rv-ft"]
-
-
-def test_a_module_that_does_not_exist_is_named():
-    with pytest.raises(ModuleNotFoundError, match=r"vsepp\.losses\.nothing"):
-        code_digest("vsepp.losses.nothing")
 
 
 def test_path_digest_of_a_folder_sees_names_and_contents(tmp_path):
@@ -132,12 +115,6 @@ def test_path_digest_of_a_folder_sees_names_and_contents(tmp_path):
     assert path_digest(tmp_path) != before
 
 
-KEPT = """
-from vsepp.pipeline.code import code_digest
-print(code_digest("mine.a"))
-"""
-
-
 def test_what_is_kept_of_code_follows_its_files(tmp_path):
     """Where there are results, modules are parsed once, as long as their files stay as they are."""
     package, kept = tmp_path / "mine", tmp_path / "results/.state/code-4.json"
@@ -147,12 +124,9 @@ def test_what_is_kept_of_code_follows_its_files(tmp_path):
     (package / "b.py").write_text("X = 1\n")
 
     def digest():
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-        command = [sys.executable, "-c", KEPT]
-        done = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-        return done.stdout
+        paths = os.pathsep.join([str(tmp_path), *sys.path])
+        code = 'from vsepp.pipeline.code import code_digest; print(code_digest("mine.a"))'
+        return python(code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths})
 
     first = digest()
     assert not kept.exists(), "nothing is kept where there are no results"
@@ -209,17 +183,9 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(tmp_path
     assert bytes_read(tmp_path, folder) == 1000
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[1]", '{"a": 3}', '{"a": [1, 2, 3, 4]}', "\x00\xff", '"text"'])
+@pytest.mark.parametrize("damage", ["{", '{"a": [1, 2, 3, 4]}', "\x00\xff"])
 def test_a_damaged_list_costs_time_and_no_mistake(tmp_path, folder, damage):
     bytes_read(tmp_path, folder)
     (tmp_path / "state" / "digests.json").write_text(damage, encoding="latin-1")
     assert bytes_read(tmp_path, folder) == 1010
     assert bytes_read(tmp_path, folder) == 0
-
-
-def test_files_that_are_gone_are_dropped(tmp_path, folder):
-    bytes_read(tmp_path, folder)
-    (folder / "weights").unlink()
-    (folder / "other").touch()
-    bytes_read(tmp_path, folder)
-    assert "weights" not in (tmp_path / "state" / "digests.json").read_text()

@@ -63,17 +63,11 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_the_file(
     assert len(left) == 2 and left[0].endswith(f".{at_work.pid}.part") and left[1] == "file"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [None, b"", b'{"dim": 3', b"\xff\xfe", b"[" * 100_000],
-    ids=["none", "empty", "cut", "bytes", "deep"],
-)
-def test_a_json_file_that_is_damaged_or_missing_is_an_error_that_names_the_file_and_what_it_should_be(
-    tmp_path, content
-):
+@pytest.mark.parametrize("content", [None, b'{"dim": 3', b"\xff\xfe"], ids=["none", "cut", "bytes"])
+def test_a_json_file_that_is_damaged_or_missing_is_named(tmp_path, content):
     path = tmp_path / "config.json"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(VseppError) as caught:
+    with pytest.raises(VseppError) as error:
         read_json(path, "the spec of a run; train it again")
-    assert str(caught.value).startswith(f"{path}: ")
+    assert str(error.value).startswith(f"{path}: ")

@@ -23,9 +23,9 @@ def test_rows_are_those_of_the_file_in_every_place(array, data_on, where):
     placed = place(array, "numbers", Placing(CPU, data_on))
     assert place_of(placed) == where and (placed is array) == (where == "mapped")
     rows = np.array([70_000, 0, 65_536, 65_535, 0])
-    found = rows_of(placed, rows)
-    np.testing.assert_array_equal(found.numpy(), np.asarray(array)[rows])
-    found += 1  # a copy of its own, that a step may write to
+    values = rows_of(placed, rows)
+    np.testing.assert_array_equal(values.numpy(), np.asarray(array)[rows])
+    values += 1  # a copy of its own, that a step may write to
     np.testing.assert_array_equal(rows_of(placed, rows).numpy(), np.asarray(array)[rows])
 
 
@@ -49,8 +49,8 @@ def test_on_a_gpu_rows_come_from_it_and_an_upload_waits_for_nothing(array, cuda)
     assert placed.device == cuda
     torch.cuda.set_sync_debug_mode("error")
     try:
-        found, brought = rows_of(placed, rows), upload(np.array(array[:3]), cuda)
+        values, brought = rows_of(placed, rows), upload(np.array(array[:3]), cuda)
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    np.testing.assert_array_equal(found.cpu().numpy(), np.asarray(array)[rows])
+    np.testing.assert_array_equal(values.cpu().numpy(), np.asarray(array)[rows])
     np.testing.assert_array_equal(brought.cpu().numpy(), np.asarray(array[:3]))

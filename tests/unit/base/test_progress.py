@@ -1,13 +1,10 @@
 """Lines of a log: how far work is, times in words, and how long a line may be."""
 
-import logging
 from pathlib import Path
 
 import pytest
 from processes import python
 
-from vsepp.base import progress
-from vsepp.base.progress import track_amount
 from vsepp.base.provenance import cpu_seconds
 from vsepp.base.words import duration_text
 
@@ -34,19 +31,6 @@ def test_a_line_of_a_log_has_a_bound_and_cannot_steer_the_terminal():
     (line,) = python(log).splitlines()
     assert "WARNING a\\x1b[2Jword word" in line and line.endswith("word z")
     assert len(line) < 6000
-
-
-def test_lines_tell_bytes_rate_and_the_time_left(caplog, monkeypatch):
-    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LOG_LINES", 0.0)
-    with (
-        caplog.at_level(logging.INFO, "vsepp"),
-        track_amount(4_000_000_000, "a.zip", "B", 1_000_000_000) as advance,
-    ):
-        advance(2_000_000_000)
-    first, last = caplog.messages
-    assert first.startswith("a.zip: 3.00 GB of 4.00 GB, ")
-    assert first.endswith("/s, about 0 s left")
-    assert last.startswith("a.zip: 3.00 GB in 0.0 s, ")
 
 
 def test_seconds_of_processors_are_those_of_this_process_and_of_children_that_ended():

@@ -19,11 +19,11 @@ def test_json_is_canonical_and_leaves_out_what_equals_its_default():
     assert not {"precision", "options"} & values["encoder"].keys()
     assert "negative_set" not in values["schedule"]
     assert values["finetune_from"] is None, "it has no default, so that a run says that it keeps its encoder"
-    said = to_dict(specs.change(specs.RUN, precision="bf16", schedule__negative_set=8, loss__margin=0.3))
-    assert (said["precision"], said["schedule"]["negative_set"]) == ("bf16", 8)
-    assert said["loss"] == {"name": "max_of_hinges", "margin": 0.3}
+    changed = to_dict(specs.change(specs.RUN, precision="bf16", schedule__negative_set=8, loss__margin=0.3))
+    assert (changed["precision"], changed["schedule"]["negative_set"]) == ("bf16", 8)
+    assert changed["loss"] == {"name": "max_of_hinges", "margin": 0.3}
     again = specs.change(specs.RUN, precision="bf16", loss__margin=0.3, schedule__negative_set=8)
-    assert to_json(again) == json.dumps(said, sort_keys=True, separators=(",", ":"))
+    assert to_json(again) == json.dumps(changed, sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("overrides", [{}, {"preset": "flickr8k"}, {"preset": "paper", "fidelity": "code"}])
@@ -33,64 +33,35 @@ def test_every_spec_of_a_plan_survives_its_json_and_equals_what_a_manifest_holds
         assert json.loads(to_json(artefact.spec)) == to_dict(artefact.spec)
 
 
-DEEP = to_json(specs.RUN).replace('"joint_dim":', '"colour":')
-
-
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "named"),
     [
-        ("[1]", r"^RunSpec: got \[1\]; "),
-        (
-            '{"colour": 1}',
-            r"^RunSpec\.colour: unknown key; known here are crop, dataset, .*; RunSpec\.system: missing",
-        ),
-        ('{"id": "x"}', r"^RunSpec\.system: missing; RunSpec\.dataset: missing; .*; and 15 more"),
-        (
-            DEEP,
-            r"^RunSpec\.model\.colour: unknown key; known here are absolute, .*, text; RunSpec.model.joint_dim: missing$",
-        ),
+        ("[1]", r"^RunSpec: got \[1\]"),
+        ('{"colour": 1}', r"^RunSpec\.colour: unknown key.*; RunSpec\.system: missing"),
+        (to_json(specs.RUN).replace('"joint_dim":', '"colour":'), r"^RunSpec\.model\.colour: unknown key"),
     ],
 )
-def test_what_is_no_spec_is_refused(text, said):
-    with pytest.raises(VseppError, match=said):
+def test_what_is_no_spec_is_refused(text, named):
+    with pytest.raises(VseppError, match=named):
         from_dict(RunSpec, json.loads(text))
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "named"),
     [
-        (
-            {"captions_per_image": 0},
-            "captions_per_image: got 0; input should be greater than or equal to 1",
-        ),
-        (
-            {"first_images": {"train": -1}},
-            "first_images.train: got -1; input should be greater than or equal to 1",
-        ),
-        (
-            {"first_images": {"dev": 1}},
-            "first_images.dev: got 'dev'; input should be 'train', 'restval', 'val' or 'test'",
-        ),
+        ({"seed": True}, "seed: got True"),
+        ({"settings": {"noise": float("nan")}}, "settings.noise: got nan"),
+        ({"images": [1]}, r"images: got \[1\]"),
     ],
 )
-def test_a_spec_that_would_drop_data_without_a_word_is_refused(changes, said):
-    corpus = next(iter(plan().of_kind("corpus").values())).spec
-    with pytest.raises(VseppError, match=rf"^CorpusSpec\.{said}"):
-        from_dict(CorpusSpec, to_dict(corpus) | changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"seed": True}, "got True; input should be a valid integer"),
-        ({"seed": "3"}, "got '3'; input should be a valid integer"),
-        ({"settings": {"noise": float("nan")}}, "settings.noise: got nan; input should be a finite number"),
-        ({"images": [1]}, "got [1]; input should be an object"),
-    ],
-)
-def test_values_of_another_type_are_refused(changes, said):
+def test_values_of_another_type_are_refused(changes, named):
     scenes = to_dict(plan().parameters.preset.scenes)
     assert from_dict(ScenesSpec, scenes).side == 56
-    with pytest.raises(VseppError) as caught:
+    with pytest.raises(VseppError, match=named):
         from_dict(ScenesSpec, scenes | changes)
-    assert said in str(caught.value)
+
+
+def test_a_spec_that_would_drop_data_without_a_word_is_refused():
+    corpus = to_dict(next(iter(plan().of_kind("corpus").values())).spec)
+    with pytest.raises(VseppError, match=r"^CorpusSpec\.first_images\.train: got -1"):
+        from_dict(CorpusSpec, corpus | {"first_images": {"train": -1}})

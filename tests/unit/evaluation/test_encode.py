@@ -72,7 +72,7 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
         return ImageBatch(features()[rows])
 
     rows = split_rows(*tables, "test")
-    found = encode_split(model, SimpleNamespace(eval=inputs), Tokens.from_lists(CAPTIONS), rows, CPU)
+    embedded = encode_split(model, SimpleNamespace(eval=inputs), Tokens.from_lists(CAPTIONS), rows, CPU)
     assert asked == rows.images.tolist(), "each image once"
     with torch.no_grad():
         images = [model.embed_images(ImageBatch(features()[row][None]))[0] for row in rows.images]
@@ -80,11 +80,11 @@ def test_each_item_is_embedded_as_if_alone_and_stands_where_the_file_has_it(
             model.embed_captions(torch.tensor([CAPTIONS[row]]), torch.tensor([len(CAPTIONS[row])]))[0]
             for row in rows.captions
         ]
-    assert_near(found.scores.images, torch.stack(images), 1e-5)
-    assert_near(found.scores.captions, torch.stack(captions), 1e-5)
-    assert found.scores.images.dtype == found.scores.captions.dtype == np.float32
-    assert found.caption_to_image.tolist() == rows.caption_to_image.tolist()
-    assert found.scores.similarity == SPEC.similarity
+    assert_near(embedded.scores.images, torch.stack(images), 1e-5)
+    assert_near(embedded.scores.captions, torch.stack(captions), 1e-5)
+    assert embedded.scores.images.dtype == embedded.scores.captions.dtype == np.float32
+    assert embedded.caption_to_image.tolist() == rows.caption_to_image.tolist()
+    assert embedded.scores.similarity == SPEC.similarity
 
 
 def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(tables, model):
@@ -94,6 +94,6 @@ def test_the_model_is_in_evaluation_mode_meanwhile_and_gets_its_modes_back(table
     rows, tokens = split_rows(*tables, "test"), Tokens.from_lists(CAPTIONS)
     model.text.words[1].train()
     images = SimpleNamespace(eval=lambda rows: ImageBatch(features()[rows]))
-    found = [encode_split(model, images, tokens, rows, CPU) for _ in range(2)]
-    assert np.array_equal(found[0].scores.captions, found[1].scores.captions)
+    embedded = [encode_split(model, images, tokens, rows, CPU) for _ in range(2)]
+    assert np.array_equal(embedded[0].scores.captions, embedded[1].scores.captions)
     assert model.training and not model.text.training and model.text.words[1].training

@@ -73,10 +73,10 @@ def test_saved_records_are_unrounded_and_hold_every_rank(shuffled, tmp_path):
     assert sizes == {"protocol": "5x1K", "fold_size": 7, "folds": len(record["per_fold"]), "n_images": 35}
     assert record["t2i"]["r1"] == evaluation.metrics.t2i.r1
     with np.load(tmp_path / "ranks.npz") as ranks:
-        for name, found in (("5x1K", evaluation), ("1K", first)):
-            np.testing.assert_array_equal(ranks[f"{name}_i2t"], found.ranks["i2t"].best)
-            np.testing.assert_array_equal(ranks[f"{name}_t2i"], found.ranks["t2i"].best)
-            np.testing.assert_array_equal(ranks[f"{name}_caption_rows"], captions_of(found))
+        for name, kept in (("5x1K", evaluation), ("1K", first)):
+            np.testing.assert_array_equal(ranks[f"{name}_i2t"], kept.ranks["i2t"].best)
+            np.testing.assert_array_equal(ranks[f"{name}_t2i"], kept.ranks["t2i"].best)
+            np.testing.assert_array_equal(ranks[f"{name}_caption_rows"], captions_of(kept))
 
 
 def test_what_is_printed_has_every_metric_of_both_directions(shuffled):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.best import BestLists
 from vsepp.evaluation.embedding_scores import DOT, EmbeddingScores
@@ -53,9 +52,9 @@ REPEATED = {
 @pytest.mark.parametrize("case", REPEATED)
 def test_images_that_are_listed_several_times_are_refused_with_the_cure(case):
     images, cure = REPEATED[case]
-    with pytest.raises(VseppError, match="image_embeddings") as caught:
+    with pytest.raises(VseppError, match="image_embeddings") as error:
         ranked(images)
-    assert cure in str(caught.value)
+    assert cure in str(error.value)
     if len(images) == len(OWN):
         with pytest.raises(VseppError, match=r"scores: "):
             TestSet(ScoreMatrix(images @ CAPTIONS.T), np.arange(len(images)))
@@ -83,15 +82,6 @@ def test_a_corpus_may_hold_copies_of_most_pictures(tmp_path):
     with pytest.raises(VseppError, match="image_embeddings"):
         TestSet.read(tmp_path / "embeddings.npz")
     assert TestSet.read(tmp_path / "embeddings.npz", of_corpus=True).scores.shape == (2 * N, 2 * N)
-
-
-def test_a_manifest_of_other_files_makes_nobodys_embeddings_a_runs(tmp_path):
-    ranked(IMAGES, own=OWN).save(tmp_path / "good.npz")
-    arrays = {"image_embeddings": FIVE, "caption_embeddings": CAPTIONS}
-    np.savez(tmp_path / "five.npz", **arrays, caption_to_image=np.arange(5 * N))
-    assert main(["evaluate", str(tmp_path / "good.npz"), "--output", str(tmp_path / "out")]) == 0
-    (tmp_path / "five.npz").rename(tmp_path / "out" / "five.npz")
-    assert main(["evaluate", str(tmp_path / "out" / "five.npz")]) == 1
 
 
 def test_distances_in_the_place_of_scores_are_refused():

@@ -14,10 +14,10 @@ def of_best(ranks, fold=None):
 
 
 def direction_metrics(ranks):
-    (found,) = DirectionMetrics.from_folds(of_best(ranks))
-    for key, value in vars(found).items():  # the table has the same
+    (metrics,) = DirectionMetrics.from_folds(of_best(ranks))
+    for key, value in vars(metrics).items():  # the table has the same
         assert METRICS[key](of_best(ranks)) == value
-    return found
+    return metrics
 
 
 def test_recalls_median_and_mean_by_hand():

@@ -69,20 +69,20 @@ def opened(corpus, tmp_path):
         )
         vocabulary.write(run)
         rows = split_rows(*read_tables(corpus / "corpus"), "test")
-        given = (
+        pairs = (
             model,
             Features(np.load(sets / "features.npy"), sets=True),
             Tokens.load(corpus / "tokens"),
             rows,
         )
-        return given, tiny.artefacts(corpus, run=run, features=sets)
+        return pairs, tiny.artefacts(corpus, run=run, features=sets)
 
     return make
 
 
-def by_pairs(given):
+def by_pairs(pairs):
     """Logit of "match" of every image and caption, each pair alone and without padding."""
-    model, images, captions, rows = given
+    model, images, captions, rows = pairs
     scores = np.empty((IMAGES, CAPTIONS), np.float32)
     with torch.inference_mode():
         for i, image in enumerate(rows.images):
@@ -92,21 +92,23 @@ def by_pairs(given):
             for c, caption in enumerate(rows.captions):
                 ids, lengths = map(torch.from_numpy, captions.eval(np.array([caption])))
                 states = model.text(ids, lengths)
-                there = [torch.ones(values.shape[:2], dtype=torch.bool) for values in (vectors, states)]
-                scores[i, c] = model.matcher(vectors, there[0], states, there[1])[0, 1]
+                present = [torch.ones(values.shape[:2], dtype=torch.bool) for values in (vectors, states)]
+                scores[i, c] = model.matcher(vectors, present[0], states, present[1])[0, 1]
     return scores
 
 
+def evaluated(pairs, protocol="5K"):
+    """A test set, and its evaluation where the matcher scores the best again."""
+    tested = encode_split(*pairs, device=tiny.CPU)
+    return tested, under(tested, protocol, IMAGES, Reranker.from_split(*pairs, device=tiny.CPU).best)
+
+
 def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(opened):
-    given, _ = opened(FUSION)
-    tested = encode_split(*given, device=tiny.CPU)
-    lists = (
-        Reranker.from_split(*given, device=tiny.CPU)
-        .best(tested.scores, slice(0, IMAGES), np.arange(CAPTIONS))
-        .lists
-    )
-    similar = tested.scores.images @ tested.scores.captions.T
-    expected = by_pairs(given)
+    pairs, _ = opened(FUSION)
+    tested = encode_split(*pairs, device=tiny.CPU)
+    reranker = Reranker.from_split(*pairs, device=tiny.CPU)
+    lists = reranker.best(tested.scores, slice(0, IMAGES), np.arange(CAPTIONS)).lists
+    similar, expected = tested.scores.images @ tested.scores.captions.T, by_pairs(pairs)
     for direction, similarity, logits in (("i2t", similar, expected), ("t2i", similar.T, expected.T)):
         items, scores = lists[direction]
         assert np.array_equal(items, np.argsort(-similarity, axis=1)[:, :4])
@@ -114,71 +116,54 @@ def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(op
 
 
 def test_of_k_all_images_ranks_are_the_matchers_alone(opened):
-    given, _ = opened(change(FUSION, k=IMAGES))
-    tested = encode_split(*given, device=tiny.CPU)
-    found = under(tested, rerank=Reranker.from_split(*given, device=tiny.CPU).best)
-    alone = rank(ScoreMatrix(by_pairs(given)), own_captions(tested.caption_to_image))
-    assert np.array_equal(found.ranks["t2i"].best, alone["t2i"].best)
-    assert not np.array_equal(found.ranks["t2i"].best, retrieval_ranks(tested)["t2i"].best)
+    pairs, _ = opened(change(FUSION, k=IMAGES))
+    tested, evaluation = evaluated(pairs)
+    alone = rank(ScoreMatrix(by_pairs(pairs)), own_captions(tested.caption_to_image))
+    assert np.array_equal(evaluation.ranks["t2i"].best, alone["t2i"].best)
+    assert not np.array_equal(evaluation.ranks["t2i"].best, retrieval_ranks(tested)["t2i"].best)
 
 
+@pytest.mark.parametrize("protocol", ["5K", "1K"])
 @pytest.mark.parametrize("k", [1, 4, IMAGES])
-def test_a_matcher_that_says_what_the_embeddings_say_changes_no_rank_within_its_lists(opened, k):
-    given, _ = opened(Component("cosines", {"k": k}))
-    tested = encode_split(*given, device=tiny.CPU)
-    rerank = Reranker.from_split(*given, device=tiny.CPU).best
-    for protocol, size in (("5K", IMAGES), ("1K", IMAGES)):
-        plain = under(tested, protocol, size).ranks
-        found = under(tested, protocol, size, rerank)
-        assert found.reranked == k
-        for side in ("i2t", "t2i"):
-            before, after = (ranks[side].ranks for ranks in (plain, found.ranks))
-            if k == IMAGES and side == "t2i":
-                assert np.array_equal(before, after)
-            # What a list holds keeps its rank; what it leaves out is tied below.
-            listed = np.isfinite(before) & (before < k - (side == "i2t") * (tiny.CAPTIONS_PER_IMAGE - 1))
-            assert listed.any() or k == 1
-            assert np.array_equal(before[listed], after[listed])
+def test_a_matcher_that_says_what_the_embeddings_say_changes_no_rank_within_its_lists(opened, k, protocol):
+    tested, evaluation = evaluated(opened(Component("cosines", {"k": k}))[0], protocol)
+    assert evaluation.reranked == k
+    plain = under(tested, protocol, IMAGES).ranks
+    for side, siblings in (("i2t", tiny.CAPTIONS_PER_IMAGE - 1), ("t2i", 0)):
+        before, after = (ranks[side].ranks for ranks in (plain, evaluation.ranks))
+        # What a list holds keeps its rank; what it leaves out is tied below.
+        listed = np.isfinite(before) & (before < k - siblings)
+        assert listed.any() or k == 1
+        assert np.array_equal(before[listed], after[listed])
 
 
 def test_a_matcher_that_says_the_opposite_turns_the_lists(opened):
-    given, _ = opened(Component("cosines", {"k": IMAGES, "sign": -1.0}))
-    tested = encode_split(*given, device=tiny.CPU)
-    plain = retrieval_ranks(tested)
-    found = under(tested, rerank=Reranker.from_split(*given, device=tiny.CPU).best).ranks
-    assert np.array_equal(found["t2i"].best, IMAGES - 1 - plain["t2i"].best)
+    tested, evaluation = evaluated(opened(Component("cosines", {"k": IMAGES, "sign": -1.0}))[0])
+    plain = retrieval_ranks(tested)["t2i"].best
+    assert np.array_equal(evaluation.ranks["t2i"].best, IMAGES - 1 - plain)
 
 
-@pytest.mark.parametrize("protocol", ["5K", "5x1K"])
-def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_path, protocol):
-    k = {"5K": 4, "5x1K": 1}[protocol]
-    given, folders = opened(change(FUSION, k=k))
-    run = dataclasses.replace(tiny.FROZEN, model=given[0].spec)
-    out = tmp_path / "out"
-    encode_split(*given, device=tiny.CPU).save(folders["run"] / "embeddings.npz")
+@pytest.mark.parametrize(("protocol", "k"), [("5K", 4), ("5x1K", 1)])
+def test_an_evaluation_writes_its_lists_and_says_that_it_re_ranked(opened, tmp_path, protocol, k):
+    pairs, folders = opened(change(FUSION, k=k))
+    run = dataclasses.replace(tiny.FROZEN, model=pairs[0].spec)
+    encode_split(*pairs, device=tiny.CPU).save(folders["run"] / "embeddings.npz")
     spec = EvaluationSpec(run, (protocol,), fold_size=1)
-    (found,) = evaluate_run(spec, folders, out, Reranker.from_split(*given, device=tiny.CPU).best)
-    metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))[protocol]
-    assert metrics["reranked"] == k and metrics["n_images"] == len(found.ranks["i2t"].best)
-    assert f"re-ranked, {k} of {metrics['fold_size']}" in str(found)
-    with np.load(out / "best.npz") as arrays:
+    rerank = Reranker.from_split(*pairs, device=tiny.CPU).best
+    (evaluation,) = evaluate_run(spec, folders, tmp_path / "out", rerank)
+    assert json.loads((tmp_path / "out/metrics.json").read_text())[protocol]["reranked"] == k
+    with np.load(tmp_path / "out/best.npz") as arrays:
         lists = {name.removeprefix(f"{protocol}_"): values for name, values in arrays.items()}
-    assert {name: values.shape for name, values in lists.items()} == {
-        f"{side}_{part}": (size, k)
-        for side, size in (("i2t", len(found.ranks["i2t"].best)), ("t2i", len(found.ranks["t2i"].best)))
-        for part in ("items", "scores")
-    }
-    expected = by_pairs(given)
-    of_images = expected[: len(found.ranks["i2t"].best)]
-    np.testing.assert_allclose(
-        lists["i2t_scores"], np.take_along_axis(of_images, lists["i2t_items"], axis=1), atol=1e-6
-    )
-    of_captions = expected.T[found.truth.tasks["t2i"].queries]
-    np.testing.assert_allclose(
-        lists["t2i_scores"], np.take_along_axis(of_captions, lists["t2i_items"], axis=1), atol=1e-6
-    )
+    expected, queries = by_pairs(pairs), evaluation.truth.tasks["t2i"].queries
+    for side, logits in (
+        ("i2t", expected[: len(evaluation.ranks["i2t"].best)]),
+        ("t2i", expected.T[queries]),
+    ):
+        items, scores = lists[f"{side}_items"], lists[f"{side}_scores"]
+        assert items.shape == (len(logits), k)
+        np.testing.assert_allclose(scores, np.take_along_axis(logits, items, axis=1), atol=1e-6)
     if protocol == "5x1K":  # a fold is one image
-        assert lists["t2i_items"].ravel().tolist() == found.truth.tasks["t2i"].items.tolist()
+        assert lists["t2i_items"].ravel().tolist() == evaluation.truth.tasks["t2i"].items.tolist()
 
 
 @settings(max_examples=100, deadline=None)

@@ -243,14 +243,3 @@ def lists(items=((0, 1),), scores=((2.0, 1.0),)):
 def test_what_cannot_be_ranked_is_named(make, arguments, named):
     with pytest.raises(VseppError, match=named):
         make(*arguments)
-
-
-def test_kept_ranks_that_do_not_fit_each_other_are_refused():
-    arrays = {
-        "5K_i2t": np.zeros(2),
-        "5K_t2i": np.zeros(9),
-        "5K_i2t_captions": np.zeros(10),
-        "5K_caption_images": np.arange(10) // 5,
-    }
-    with pytest.raises(VseppError, match="5K: t2i"):
-        kept_ranks(arrays, "5K")

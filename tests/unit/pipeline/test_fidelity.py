@@ -83,12 +83,12 @@ def archives(tmp_path_factory):
 @pytest.mark.parametrize("key", DECIDES)
 def test_the_key_alone_changes_what_a_run_is_made_with(key, archives):
     run, part, *expected = DECIDES[key]
-    given = {"label": "one", "preset": "paper", "archives": archives, "only": [run]}
+    options = {"label": "one", "preset": "paper", "archives": archives, "only": [run]}
     papers = {"goal": "goal", "inf": "vse_infinity"}
-    given["papers"] = [papers.get(run.partition("-")[0], "vsepp")]
+    options["papers"] = [papers.get(run.partition("-")[0], "vsepp")]
     if "published" in key:
-        given |= nested("runs.default.image_features", "precomputed_if_given")
-    plans = plan(**given), plan(**given, **nested(key, CODE[key]))
+        options |= nested("runs.default.image_features", "precomputed_if_given")
+    plans = plan(**options), plan(**options, **nested(key, CODE[key]))
     specs = [planned.models[run].spec for planned in plans]
     assert [attrgetter(part)(spec) for spec in specs] == expected
 
@@ -105,8 +105,8 @@ OTHER_VALUES = {
 @pytest.mark.parametrize("key", OTHER_VALUES)
 def test_a_value_that_neither_fidelity_has_changes_it_too(key):
     run, part, *values = OTHER_VALUES[key]
-    given = {"label": "one", "preset": "paper", "only": [run]}
-    specs = [plan(**given, **nested(key, value)).models[run].spec for value in values]
+    options = {"label": "one", "preset": "paper", "only": [run]}
+    specs = [plan(**options, **nested(key, value)).models[run].spec for value in values]
     assert [attrgetter(part)(spec) for spec in specs] == values
 
 
@@ -189,8 +189,8 @@ def test_overlays_that_name_different_keys_are_refused(params):
     del content["runs"]["default"]["flip"]
     code.write_text(yaml.safe_dump(content))
     edit(code, {"corpora": {"coco": {"first_images": {"train": 10}}}})
-    with pytest.raises(VseppError) as caught:
+    with pytest.raises(VseppError) as error:
         overlays(params)
-    where, message = params / "fidelity", str(caught.value)
+    where, message = params / "fidelity", str(error.value)
     assert f"{where}: runs.default.flip: missing in code; paper names it, so give it there too" in message
     assert f"{where}: corpora.coco.first_images: missing in paper; code names it" in message

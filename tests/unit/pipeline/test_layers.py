@@ -35,15 +35,15 @@ def test_layers_take_precedence_in_the_documented_order(params):
     ]
     for number, (file, place) in enumerate(layers, start=1):
         option = place.endswith(COMPONENT)
-        said = nested(
+        entry_of_layer = nested(
             place, {"margin": number} if option else {"loss": {"margin": number}, "clip_norm": number}
         )
         if file == "--config":
-            overrides = over(overrides, said)
+            overrides = over(overrides, entry_of_layer)
         else:
-            edit(params / file, said)
-        found = load(params, overrides)
-        keys, origins = found.all_runs[run], found.origins[run]
+            edit(params / file, entry_of_layer)
+        loaded = load(params, overrides)
+        keys, origins = loaded.all_runs[run], loaded.origins[run]
         where = file if file == "--config" else params / file
         entry = place.removeprefix("paper.").removeprefix("runs.")
         assert (keys.loss.options["margin"], origins["loss", "margin"]) == (number, f"{where}: {entry}")
@@ -76,8 +76,8 @@ def test_a_component_is_the_last_named_one_with_the_options_that_are_meant_for_i
         for base, name, loss in zip(bases, bases[1:], said, strict=False)
     }
     edit(params / RUNS, entries)
-    found = load(params)
-    assert found.all_runs[bases[-1]].loss == component
+    layers = load(params)
+    assert layers.all_runs[bases[-1]].loss == component
 
 
 def test_options_of_a_layer_reach_the_runs_that_name_the_component_and_no_others():
@@ -89,11 +89,11 @@ def test_options_of_a_layer_reach_the_runs_that_name_the_component_and_no_others
 
 
 def test_rows_are_not_inherited_and_protocols_come_from_rows_figures_and_the_run():
-    found = load(PARAMS, {"preset": "paper"})
-    assert found.all_runs["coco-vsepp-rc-rv-resnet"].feeds == {"1.10": "5x1K"}
-    assert found.all_runs["flickr-vsepp-rc-neg2"].feeds == {}
-    assert found.protocols["coco-vsepp-rc-rv-ft"] == ("5K", "5x1K")  # two rows
-    assert found.protocols["flickr-vsepp-rc-neg2"] == ("1K",)  # its own
+    layers = load(PARAMS, {"preset": "paper"})
+    assert layers.all_runs["coco-vsepp-rc-rv-resnet"].feeds == {"1.10": "5x1K"}
+    assert layers.all_runs["flickr-vsepp-rc-neg2"].feeds == {}
+    assert layers.protocols["coco-vsepp-rc-rv-ft"] == ("5K", "5x1K")  # two rows
+    assert layers.protocols["flickr-vsepp-rc-neg2"] == ("1K",)  # its own
 
 
 def test_papers_share_runs_and_inherit_from_each_other(params):
@@ -116,7 +116,7 @@ def test_papers_share_runs_and_inherit_from_each_other(params):
     assert both.models["mine"].spec.schedule.clip_norm == 3
     name = "coco-vsepp-rc/seed-0"
     assert both.table["run", name].spec == first.table["run", name].spec, "it is trained once"
-    protocols = [found.table["evaluation", name].spec.protocols for found in (first, both)]
+    protocols = [planned.table["evaluation", name].spec.protocols for planned in (first, both)]
     assert protocols == [("5x1K",), ("5K", "5x1K")], "for both papers at once"
     assert both.models["mine"].protocols == ("1K", "5x1K")
     report = both.table["report", "mine"].spec
@@ -152,9 +152,9 @@ def test_overrides_need_a_label_of_their_own():
 
 
 def test_choosing_runs_seeds_and_resources_needs_no_label():
-    found = plan(only="*-1c", seeds=[3, 4], resources={"threads": 2})
-    assert set(found.models) == {"coco-vse0-1c", "coco-vsepp-1c", "flickr-vse0-1c", "flickr-vsepp-1c"}
-    assert list(found.models["coco-vse0-1c"].specs) == [3, 4]
+    layers = plan(only="*-1c", seeds=[3, 4], resources={"threads": 2})
+    assert set(layers.models) == {"coco-vse0-1c", "coco-vsepp-1c", "flickr-vse0-1c", "flickr-vsepp-1c"}
+    assert list(layers.models["coco-vse0-1c"].specs) == [3, 4]
     tuned = plan(only="flickr-vse0-rc-ft").models
     assert set(tuned) == {"flickr-vse0-rc", "flickr-vse0-rc-ft"}, "it brings the run that it starts from"
 
@@ -189,7 +189,7 @@ def test_a_value_of_the_command_line_has_its_type():
     of_text = {"f": "012", "g": "yes", "h": "0x10", "i": "1_000", "k": "2020-01-01"}
     typed = {"a": 3, "b": False, "c": 0.0002, "d": None, "e": 0.5, **of_text}
     items = [f"runs={text}", "only=*-1c", "seeds=[0, 1]", "label=012"]
-    found = {"runs": typed, "only": "*-1c", "seeds": [0, 1], "label": 12}
-    assert settings_of(items) == found
-    said = refused(PARAMS, **settings_of(["label=012"]))
-    assert "--config: label: got 12; " in said and "write label=mine" in said
+    layers = {"runs": typed, "only": "*-1c", "seeds": [0, 1], "label": 12}
+    assert settings_of(items) == layers
+    text_of_refusal = refused(PARAMS, **settings_of(["label=012"]))
+    assert "--config: label: got 12; " in text_of_refusal and "write label=mine" in text_of_refusal

@@ -80,12 +80,12 @@ LIVE = {"corpus", "tokens", "encoder", "eval_store"}
     ],
 )
 def test_a_run_reads_only_what_it_needs(overrides, run, read):
-    found = plan(**overrides)
-    assert set(inputs(found, run)) == read
-    assert set(inputs(found, run, "evaluation")) == {"run"}
-    for role, path in inputs(found, run).items():
-        of = "run" if role == "init_from" else role.removeprefix("eval_").removeprefix("train_")
-        assert found.owner(path).kind == of
+    planned = plan(**overrides)
+    assert set(inputs(planned, run)) == read
+    assert set(inputs(planned, run, "evaluation")) == {"run"}
+    for role, path in inputs(planned, run).items():
+        kind = "run" if role == "init_from" else role.removeprefix("eval_").removeprefix("train_")
+        assert planned.owner(path).kind == kind
 
 
 def test_frozen_runs_of_a_corpus_and_encoder_share_one_tape_whatever_their_seed():
@@ -110,15 +110,6 @@ def test_seeds_differ_in_the_seeds_alone():
     artefact = seeds.table["run", "coco-vse0-1c/seed-3"]
     assert artefact.spec == seeds.models["coco-vse0-1c"].specs[3]
     assert artefact.step.seed(artefact.spec) == 3
-
-
-def test_crops_splits_and_words_are_those_of_the_run():
-    paper, code = plan(preset="paper"), plan(preset="paper", fidelity="code")
-    features = paper.owner(inputs(paper, "coco-order0-10c-rv")["features"])
-    assert features.spec.crop.kind == "10C"
-    for run, splits in (("coco-vse0-rc", ("train",)), ("coco-vse0-rc-rv", ("train", "restval"))):
-        assert paper.models[run].spec.vocabulary.splits == splits
-        assert code.models[run].spec.vocabulary.splits == ("train", "restval", "val", "test")
 
 
 # An evaluation is of the run that lies where it reads one.
@@ -216,22 +207,12 @@ def test_a_folder_of_ones_own_is_looked_into_first_and_changes_places_alone(tmp_
     assert corpus["splits"] == Path("resources/downloads/caption_datasets.zip")
 
 
-def test_images_that_are_left_out_make_another_corpus_and_are_told():
-    before, after = (
-        plan(preset="flickr8k"),
-        plan(preset="flickr8k", label="fewer", corpora={"flickr": {"leave_out": ["a", "b"]}}),
-    )
-    assert [made.spec.leave_out for made in after.of_kind("corpus").values()] == [("a", "b")]
-    assert not set(before.of_kind("corpus")) & set(after.of_kind("corpus"))
-    assert "Images left out: 2 of Flickr8k." in after.table["report", "vsepp"].spec.context.summary
-
-
 def test_a_run_may_have_seeds_of_its_own_or_none():
     runs = {"coco-vse0-1c": {"seeds": [3, 1]}, "coco-vsepp-1c": {"seeds": []}}
-    made = plan(label="seeds", seeds=[0, 1], runs=runs)
-    assert list(made.models["coco-vse0-1c"].specs) == [3, 1]
-    assert list(made.models["coco-vsepp-rc"].specs) == [0, 1]
-    assert "coco-vsepp-1c" not in made.models, "it is not trained, and its row says so"
+    planned = plan(label="seeds", seeds=[0, 1], runs=runs)
+    assert list(planned.models["coco-vse0-1c"].specs) == [3, 1]
+    assert list(planned.models["coco-vsepp-rc"].specs) == [0, 1]
+    assert "coco-vsepp-1c" not in planned.models, "it is not trained, and its row says so"
     with pytest.raises(VseppError, match=r"coco-vsepp-rc-rv-ft\.seeds: coco-vsepp-rc-rv.* no seed 0"):
         plan(label="seeds", runs={"coco-vsepp-rc-rv": {"seeds": [1]}, "coco-vsepp-rc-rv-ft": {"seeds": [0]}})
 
@@ -256,30 +237,6 @@ def test_published_features_are_taken_where_they_are_given_and_wanted(tmp_path):
         assert spec.vocabulary.splits != ("train", "val")
 
 
-REGIONS = {"flickr-vsepp-1c": {"trainset": "regions", "image_pooling": "mean"}}
-
-
-@pytest.mark.parametrize("how", ["if given", "as the data set"])
-def test_published_regions_are_those_of_a_run_on_regions(tmp_path, how):
-    touch(tmp_path, "f30k_butd/train_ims.npy", "f30k_precomp/train_ims.npy")
-    if how == "if given":
-        found = paper_with(tmp_path, label="regions", fidelity="code", runs=REGIONS)
-    else:
-        corpora = {"flickr": {"dataset": "f30k_regions"}}
-        found = paper_with(tmp_path, label="regions", corpora=corpora, runs=REGIONS)
-        assert {name for name in found.models if name.startswith("flickr")} == set(REGIONS)
-    spec, features = (
-        found.models["flickr-vsepp-1c"].spec,
-        inputs(found, "flickr-vsepp-1c-published")["features"],
-    )
-    published = found.owner(features)
-    assert (spec.image_features, spec.trainset, published.kind) == ("precomputed", "regions", "published")
-    assert published.spec.name == "f30k_regions" and not spec.model.normalise_features
-    # Without the folder they are windows of the photographs.
-    spec = plan(preset="paper", label="regions", fidelity="code", runs=REGIONS).models["flickr-vsepp-1c"].spec
-    assert spec.image_features == "computed"
-
-
 def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
     touch(tmp_path, "runs/f30k_vse++_vggfull/model_best.pth.tar")
     assert paper_with(tmp_path).of_kind("released") == {}
@@ -297,22 +254,15 @@ def test_released_checkpoints_are_planned_where_both_files_are_there(tmp_path):
     assert (tokens.kind, tokens.paths["vocabulary"]) == ("tokens", made.paths["vocabulary"])
 
 
-def test_figures_of_losses_are_computed_for_the_papers_whose_reports_show_them():
-    ((name, made),) = plan().of_kind("figure_data").items()
-    assert name == "vsepp/figure1"
-    assert plan().table["report", "vsepp"].paths["figure/figure1"] == made.folder
-    assert plan(label="x", tables={"vsepp": ["table1"]}).of_kind("figure_data") == {}
-
-
 def test_rows_of_goal_on_vse_infinity_differ_by_the_loss_alone():
-    made = plan(papers=["goal"], preset="paper").models
+    models = plan(papers=["goal"], preset="paper").models
     for encoder, curriculum in (("butd", {"curriculum": 0.04}), ("wsl", {})):
-        own = made[f"goal-coco-{encoder}-mh"].spec
+        own = models[f"goal-coco-{encoder}-mh"].spec
         assert own.loss == Component("max_of_hinges", curriculum)
         losses = set()
         for pair in ("con", "lin", "sig", "lin-ms", "sig-ms"):
             for triplet in ("con", "nca", "cir"):
-                spec = made[f"goal-coco-{encoder}-{triplet}-{pair}"].spec
+                spec = models[f"goal-coco-{encoder}-{triplet}-{pair}"].spec
                 assert replace(spec, id=own.id, system=own.system, loss=own.loss) == own
                 assert spec.loss.options.items() >= curriculum.items() and spec.loss.name == "goal"
                 losses.add(str(spec.loss))
@@ -321,10 +271,13 @@ def test_rows_of_goal_on_vse_infinity_differ_by_the_loss_alone():
 
 def test_a_loss_that_compares_captions_reads_vectors_that_its_corpus_has_once():
     made = plan(papers=["vsepp", "relative_margins"])
-    found = made.of_kind("vectors")
+    planned = made.of_kind("vectors")
     # The sentence encoder's vectors belong to runs that are not trained, so nobody needs to have the encoder.
-    assert {name.partition("-")[0] for name in found} == {"coco", "flickr"} and len(found) == 2
-    assert found[next(name for name in found if name.startswith("coco"))].spec.splits == ("train", "restval")
+    assert {name.partition("-")[0] for name in planned} == {"coco", "flickr"} and len(planned) == 2
+    assert planned[next(name for name in planned if name.startswith("coco"))].spec.splits == (
+        "train",
+        "restval",
+    )
     for run in ("coco-relative-margin", "coco-relative-margin-fifth"):
         vectors = made.owner(inputs(made, run)["caption_vectors"])
         assert vectors.kind == "vectors" and vectors.spec.encoder == "tfidf"
@@ -372,9 +325,9 @@ def mine(tmp_path):
 
 def test_pictures_of_ones_own_are_turned_as_exif_says_and_those_of_papers_as_the_run_says(mine):
     turned = {name: mine.models[f"{name}-vsepp-rc"].spec for name in ("coco", "flickr")}
-    for of in ("train_store", "eval_store"):
-        assert getattr(turned["flickr"], of).orientation == "applied"
-        assert getattr(turned["coco"], of).orientation == "ignored"
+    for store in ("train_store", "eval_store"):
+        assert getattr(turned["flickr"], store).orientation == "applied"
+        assert getattr(turned["coco"], store).orientation == "ignored"
 
 
 # Names.
@@ -390,15 +343,6 @@ def test_a_name_says_all_that_made_an_artefact():
     for made in (made for planned in plans for made in planned.table.values()):
         if "{variant}" not in made.step.folder:
             assert by_folder.setdefault(made.folder, made).digest == made.digest, made.folder
-
-
-def test_pictures_do_not_depend_on_the_order_of_papers():
-    one, other = (
-        plan(papers=papers).of_kind("pictures") for papers in (["vsepp", "goal"], ["goal", "vsepp"])
-    )
-    assert {name: made.paths for name, made in one.items()} == {
-        name: made.paths for name, made in other.items()
-    }
 
 
 def test_two_specs_of_one_name_are_refused(tmp_path):

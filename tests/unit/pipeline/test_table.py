@@ -46,12 +46,12 @@ def test_the_code_with_which_the_work_began_stays_in_a_row(tmp_path):
 def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
     scenes = next(iter(plan().of_kind("scenes").values()))
     assert isinstance(scenes.spec, ScenesSpec)
-    made = row(
+    artefact = row(
         "corpus",
         tmp_path / "corpus",
         next(iter(plan().of_kind("corpus").values())).spec,
         scenes=tmp_path / "no",
     )
-    with pytest.raises(MissingInput, match="corpus reads it as its scenes") as caught:
-        read_table(written(tmp_path, made)).make("corpus", "corpus")
-    assert caught.value.path == tmp_path / "no" and not made.folder.exists()
+    with pytest.raises(MissingInput, match="corpus reads it as its scenes") as error:
+        read_table(written(tmp_path, artefact)).make("corpus", "corpus")
+    assert error.value.path == tmp_path / "no" and not artefact.folder.exists()

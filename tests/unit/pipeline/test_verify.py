@@ -139,9 +139,9 @@ def test_deleted_inputs_that_would_be_made_with_other_parameters_are_refused(
     shutil.rmtree(store.folder)
     shutil.rmtree(tape.folder)
     plan = {a.folder: changed(a, **change) if a.kind == kind else a for a in (store, tape, run)}
-    found = verify(run, made.known, plan)
-    assert difference in str(found) if difference else not found.differences
-    assert [said.rpartition(" ")[0] + " " for said in found.other_code] == by_other_code
+    verdict = verify(run, made.known, plan)
+    assert difference in str(verdict) if difference else not verdict.differences
+    assert [said.rpartition(" ")[0] + " " for said in verdict.other_code] == by_other_code
 
 
 def test_raw_files_may_lie_elsewhere_or_be_gone_but_must_be_the_same(made):

@@ -102,16 +102,16 @@ def report_folder(report, tmp_path_factory):
     chance = (0.5, 2.0, 4.0, 60, 60.0)
     models.add("coco-vsepp-rc-rv", chance, chance)
     runs = {"2.2": "coco-vse0-rc", "1.7": "coco-vsepp-rc", "1.8": "coco-vsepp-rc-rv"}
-    made = report({row: (run, "5x1K") for row, run in runs.items()}, models.all)
+    spec = report({row: (run, "5x1K") for row, run in runs.items()}, models.all)
     figures = tuple(
-        (name, replace(figure, caption=f"{figure.caption} {WILD}")) for name, figure in made.figures[1:3]
+        (name, replace(figure, caption=f"{figure.caption} {WILD}")) for name, figure in spec.figures[1:3]
     )
     own = {"system": WILD, "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
     row = Row(run="coco-vse0-rc", protocol="5x1K")
-    (name, first), *others = made.tables
+    (name, first), *others = spec.tables
     groups = (replace(first.groups[0], rows=(*first.groups[0].rows, row)), *first.groups[1:])
     tables = ((name, replace(first, groups=groups)), *others)
-    made = replace(made, tables=tables, figures=figures, runs={**made.runs, "coco-vse0-rc": own})
+    spec = replace(spec, tables=tables, figures=figures, runs={**spec.runs, "coco-vse0-rc": own})
     path = tmp_path_factory.mktemp("report")
-    write_report(made, path, path)
+    write_report(spec, path, path)
     return path

@@ -18,18 +18,7 @@ def test_pages_are_sound_on_a_computer_and_on_a_phone(browser, report_folder, pa
     shown.close()
 
 
-def test_links_lead_to_pages(browser, report_folder):
-    shown = browser.new_page()
-    shown.goto((report_folder / "index.html").as_uri())
-    shown.locator("#table2 a", has_text="VSE++").first.click()
-    assert shown.locator("h1").text_content() in ("coco-vsepp-rc-rv", "coco-vsepp-rc")
-    shown.locator(".back a").click()
-    assert shown.locator("#answer").count() == 1
-    assert "ranks like chance" in shown.locator("[data-row='1.8']").first.text_content()
-    shown.close()
-
-
-@pytest.mark.parametrize("width", [1039, 973], ids=["A4", "Letter"])
+@pytest.mark.parametrize("width", [973], ids=["Letter"])
 def test_nothing_is_cut_off_on_paper(browser, report_folder, width):
     """A landscape sheet is so wide, in CSS pixels, without margins of 11 mm."""
     shown = browser.new_page(viewport={"width": width, "height": 700})

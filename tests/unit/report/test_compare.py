@@ -160,17 +160,6 @@ def test_warnings_name_another_similarity_and_chance(files):
     assert comparison.effects == {} and len(levels(comparison)) == 2
 
 
-def test_protocols_that_rank_the_same_images_in_one_fold_are_one(tmp_path):
-    """Of 60 images, all of which a fold of 60 holds."""
-    first = evaluated(tmp_path / "first", 0.5, "1K", fold_size=N)
-    every = evaluated(tmp_path / "every", 1.5)
-    comparison = compare(first, every)
-    assert (comparison.protocol, comparison.test["n_images"]) == ("1K", N)
-    assert levels(comparison, "rsum") == levels(compare(evaluated(tmp_path / "a", 0.5), every), "rsum")
-    with pytest.raises(VseppError, match="no protocol in common"):
-        compare(evaluated(tmp_path / "fold", protocol="1K"), every)
-
-
 # What is not alike.
 
 
@@ -292,12 +281,6 @@ def test_a_file_stands_beside_each_seed_and_is_one_seed_and_seeds_are_those_of_a
     assert seeds == {"mine": 2, "file": 1, "theirs": 2}
     beside = [effect for (_, *names), effect in comparison.effects.items() if "file" in names]
     assert {(len(effect.by_seed), effect.sign) for effect in beside} == {(2, 0)}
-
-
-def test_older_records_say_what_they_lack(three):
-    """They have the best rank of each query alone."""
-    with pytest.raises(VseppError, match=r"low.*mAP@R"):
-        comparing.compare(three, metrics=["i2t_mapr"])
 
 
 # The command.

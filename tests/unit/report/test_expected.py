@@ -24,8 +24,6 @@ from vsepp.report.expected import (
 )
 from vsepp.report.records import ranks_digest
 
-HEAD = "run,protocol,seed,metric,expected,tolerance\n"
-
 
 @pytest.fixture
 def records(models):
@@ -112,31 +110,23 @@ def test_scores_are_counted_without_those_that_were_not_run(records, monkeypatch
     ]
     assert counted(states_of(rows, [], records)) == "2 scores: 1 within tolerance, 1 not held"
     outside = Expected("sound", "1K", 0, "i2t_r1", 0.0, "seeds")
-    said = "2 scores: 1 within tolerance, 1 outside: `uv run vsepp verify --scores` names them"
-    assert counted(states_of([rows[0], outside], [], records)) == said
+    line = "2 scores: 1 within tolerance, 1 outside: `uv run vsepp verify --scores` names them"
+    assert counted(states_of([rows[0], outside], [], records)) == line
     assert counted([]) == ""
 
 
-@pytest.mark.parametrize(
-    "line, named",
-    [
-        ("a,1K,0,rsum,1,2,3\n", "more cells than columns"),
-        ("a,1K,zero,rsum,1,2\n", "seed"),
-        ("a,1K,0,rsum,1,much\n", "tolerance"),
-    ],
-)
-def test_a_wrong_row_is_named(tmp_path, line, named):
+def test_a_wrong_row_is_named(tmp_path):
     path = tmp_path / "expected.csv"
-    path.write_text(HEAD + "b,1K,0,rsum,1,chance\n" + line)
-    with pytest.raises(VseppError, match=rf"expected\.csv, line 3: .*{named}"):
+    path.write_text("run,protocol,seed,metric,expected,tolerance\nb,1K,0,rsum,1,chance\na,1K,0,rsum,1,much\n")
+    with pytest.raises(VseppError, match=r"expected\.csv, line 3: .*tolerance"):
         read_expected(path)
 
 
 def test_the_shipped_values_are_of_runs_that_there_are():
     file = PARAMS.parent / "docs/results/mini/expected.csv"
-    rows, made = read_expected(file), plan(seeds=[0, 1, 2])
+    rows, planned = read_expected(file), plan(seeds=[0, 1, 2])
     for row in rows:
-        assert row.protocol in made.models[row.run].protocols
-        assert row.seed in made.models[row.run].specs
+        assert row.protocol in planned.models[row.run].protocols
+        assert row.seed in planned.models[row.run].specs
     assert len([row for row in rows if row.seed == 0]) == 105
     assert {(row.run, row.seed) for row in read_known_ranks(file)} == {(row.run, 0) for row in rows}

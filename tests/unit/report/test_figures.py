@@ -103,23 +103,6 @@ def test_a_figure_without_any_run_says_so(draw):
     assert "Nothing was run." in draw("figure1", CONSTELLATIONS).alt
 
 
-def test_more_lines_than_colours_are_all_drawn(models, draw):
-    runs = tuple(f"run{k}" for k in range(6))
-    for run in runs:
-        models.add(run)
-    drawn = draw("figure2a", replace(CURVES, runs=runs, labels=runs))
-    assert "Not run" not in drawn.caption and texts(drawn) >= set(runs)
-
-
-def test_only_lines_with_uncommitted_code_behind_them_are_marked(models, draw):
-    add_curves(models, trained=DIRTY)
-    models.add("measured", git=DIRTY)  # what it was measured with is behind no curve
-    lines = {"vse0": "VSE0", "vsepp": "VSE++", "measured": "Measured"}
-    drawn = draw("figure2a", replace(CURVES, runs=tuple(lines), labels=tuple(lines.values())))
-    assert "† vsepp: " in drawn.caption
-    assert texts(drawn) >= {"VSE0", "VSE++†", "Measured"}
-
-
 def test_points_of_runs_in_trouble_are_hollow_and_named(models, draw):
     add_sizes(models)
     models.add("neg8", (1.0, 5.0, 10.0, 50, 50.0), (1.0, 5.0, 10.0, 50, 50.0), protocol="1K")
@@ -178,14 +161,6 @@ def test_the_type_is_serif_where_that_is_asked_for(models, context, draw):
     assert b"STIX" not in (sans.folder / "False.pdf").read_bytes()
 
 
-@pytest.mark.parametrize("width, points", [("column", 3.3 * 72), ("page", 7 * 72)])
-def test_figures_have_the_width_of_a_column_or_of_a_page(models, draw, width, points):
-    add_curves(models)
-    drawn = draw("figure2a", replace(CURVES, width=width))
-    assert drawn.inches == points / 72
-    assert svg_of(drawn).partition(' width="')[2].startswith(f"{points:g}pt")
-
-
 # Figures that a step computes something for, and figures of formulas.
 
 POINTS = {
@@ -237,19 +212,6 @@ def test_triplet_weights_are_those_of_the_equations_at_each_place(tmp_path, draw
     assert "0.0474 at 0.6 and 0.3" in draw("figure2", spec, data={"figure2": str(tmp_path / "made")}).alt
 
 
-def test_pair_weights_are_those_of_the_equations_at_both_ends(tmp_path):
-    _, data = weights("pair", [{"pair": "linear_ms"}, {"pair": "sigmoid"}], tmp_path / "made", others=0.1)
-    assert data["positive"][0][0] == pytest.approx(0.9) and data["negative"][0][-1] == pytest.approx(1.1)
-    assert data["positive"][1][-1] == pytest.approx(1 / (1 + math.exp(2 * 0.5)))
-
-
-def test_weights_of_a_loss_without_any_are_refused(tmp_path):
-    losses = (Component("max_of_hinges"),)
-    spec = Weights(kind="weights", title="W", caption="C.", of="pair", losses=losses, labels=("MH",))
-    with pytest.raises(VseppError, match="max_of_hinges"):
-        computed(spec, tmp_path / "made")
-
-
 ANSWERS = Examples(
     kind="examples", images=2, title="Answers", caption="A caption.", dataset="coco",
     runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"), protocol="5K", width="page",
@@ -274,8 +236,8 @@ def answering(models, run, ranked_first, pictures, rerank=None, **more):
     save([under(tested, rerank=rerank)], folder)
     keep_embeddings(Path(spec.run), tested)
     digest = artefact_digest(Path(spec.run))
-    made = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
-    seal(folder, "evaluate", CLEAN, [made], {"run": digest})
+    ancestor = {"step": "train", "digest": digest, "spec_digest": "s", "code_digest": "c", **CLEAN}
+    seal(folder, "evaluate", CLEAN, [ancestor], {"run": digest})
     models.specs[run][-1] = replace(spec, pictures=str(pictures))
 
 
@@ -377,10 +339,6 @@ def test_chosen_differences_stand_under_their_names_beside_the_papers_effect(mod
     assert texts(drawn) >= {"MH − SH", "a name", "rsum", "not run"}
     values = re.findall(r"MH − SH, [^()]+ \(vsepp − vse0\): (\S+) \[", drawn.alt)
     assert values == ["+10.0", "+10.0"] and drawn.alt.count("+2.1") == 1
-
-
-def test_claims_about_no_gap_give_no_plot(context, tmp_path):
-    assert write_gaps([verdict(kind="crossing")], {}, context, tmp_path) is None
 
 
 def test_a_kind_of_an_installed_package_is_computed_and_drawn(tmp_path, monkeypatch, draw):

@@ -17,7 +17,7 @@ from reported import DIRTY, I2T, T2I, Models, seal
 from vsepp.base import spec as specs
 from vsepp.report.claims import Difference
 from vsepp.report.entries import Group, ReportSpec, Row
-from vsepp.report.index_page import about_comparisons, answer, provenance, tiles
+from vsepp.report.index_page import answer, provenance, tiles
 from vsepp.report.pages import TEMPLATES, headline, write_entry, write_report
 from vsepp.report.verdicts import (
     COLLAPSED,
@@ -91,15 +91,15 @@ def full(report, tmp_path_factory):
         "1.7": ("vsepp", "5x1K"),
         "2.4": ("none", "5x1K", "released"),
     }
-    made = report(feeds, models.all)
+    spec = report(feeds, models.all)
     rows = (
         Row(run="mine", protocol="5x1K"),
         Row(run="later", protocol="1K", label="My_1 <i> & 50 %"),
     )
-    (_, first), *_ = made.tables
+    (_, first), *_ = spec.tables
     table = replace(first, title="Margins", groups=(Group(heading="", rows=rows),), trainset=False)
-    runs = {**made.runs, "mine": OWN, "later": OWN}
-    return replace(made, tables=(*made.tables, ("margins", table)), figures=made.figures[1:2], runs=runs)
+    runs = {**spec.runs, "mine": OWN, "later": OWN}
+    return replace(spec, tables=(*spec.tables, ("margins", table)), figures=spec.figures[1:2], runs=runs)
 
 
 @pytest.fixture(scope="module")
@@ -167,12 +167,6 @@ def test_the_page_loads_its_figures_alone_and_its_links_lead_to_all_files(folder
     assert page.links.count("runs/vsepp.html") >= 4, "row number and label of two tables"
 
 
-def test_a_report_in_which_nothing_was_run_still_renders(report, own_data, tmp_path):
-    write_report(replace(report(), context=own_data, sources=(), figures=()), tmp_path, tmp_path)
-    assert "none tested" in text_of(tmp_path, "index")
-    assert "{not run}" in (tmp_path / "tables/table4.tex").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     "step, first", [("features", "Did it reproduce?"), ("scenes", "What this run shows")]
 )
@@ -226,8 +220,8 @@ def test_every_mark_of_a_tabular_has_one_meaning_which_stands_below_it(report, m
     models.add("sound")
     models.add("sound", CHANCE, CHANCE, collapsed=True, seed=1)
     feeds = {"1.8": "chance", "1.7": "collapsed", "1.9": "sound"}
-    made = report({row: (run, "5x1K") for row, run in feeds.items()}, models.all)
-    write_report(replace(made, claims=(), figures=()), tmp_path / "report", tmp_path)
+    spec = report({row: (run, "5x1K") for row, run in feeds.items()}, models.all)
+    write_report(replace(spec, claims=(), figures=()), tmp_path / "report", tmp_path)
     text = (tmp_path / "report/tables/table1.tex").read_text(encoding="utf-8")
     rows, notes = text.split(r"\bottomrule")
     meanings = dict(re.findall(r"^\$\^\{(.+)\}\$ (.+)\\par$", notes, re.MULTILINE))
@@ -309,26 +303,13 @@ def test_a_seed_that_collapsed_is_named_on_all_pages_and_in_no_number(report, mo
         collapsed = seed == 10
         recalls = (CHANCE, CHANCE) if collapsed else (I2T, T2I)
         models.add("mixed", *recalls, seed=seed, collapsed=collapsed)
-    made = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
-    headline = write_report(made, tmp_path, Path("reports/mini/paper/vsepp"))
+    spec = replace(report({"2.2": ("mixed", "5x1K")}, models.all), figures=(), claims=())
+    headline = write_report(spec, tmp_path, Path("reports/mini/paper/vsepp"))
     assert "mixed collapsed (seed 10)" in headline and "reports/mini/index.html" in headline
     assert "Collapsed (seed 10)." in text_of(tmp_path, "runs/mixed")
     row = dict(Page(text_of(tmp_path, "index")).tables["table2"])["2.2"]
     assert row[3] == ["41.0", "±", "0.0"] and "10)," in row[1]
     assert json.loads((tmp_path / "metrics.json").read_text())["mixed"]["5x1K"]["i2t_r1"] == 41.0
-
-
-def test_code_in_a_sentence_is_shown_as_code_and_nowhere_in_backticks(report, tmp_path):
-    made = report()
-    (name, first), *_ = made.tables
-    table = replace(first, caption="On `mini` & `x < 1`.", title="With `tau`")
-    context = replace(made.context, data_note="Only `mini`.")
-    write_report(
-        replace(made, context=context, tables=((name, table),), figures=(), claims=()), tmp_path, tmp_path
-    )
-    for path in (path for path in tmp_path.rglob("*") if path.suffix in (".html", ".tex")):
-        assert not re.search(r"`(mini|x|tau)|(mini|1|tau)`", path.read_text(encoding="utf-8")), path
-    assert "<code>mini</code> &amp; <code>x &lt; 1</code>" in text_of(tmp_path, "index")
 
 
 # What opens the page, and what the workflow prints.
@@ -362,14 +343,6 @@ def test_the_answer_names_the_data_and_counts_what_was_tested(context):
     assert one_seed not in answer([*verdicts(COLLAPSED, seeds=0), *verdicts(SAME, seeds=3)], context)
     assert "1 claim, none tested" in answer(verdicts(NOT_RUN), context)
     assert answer([], context) == ""
-
-
-def test_comparisons_of_ones_own_are_counted_apart(models, context):
-    own = verdicts(OPPOSITE, SAME, NOT_RUN, place="")
-    assert about_comparisons(own) == "3 comparisons of our own: 1 same direction, 1 opposite and 1 not run."
-    assert about_comparisons([]) == about_comparisons(own[2:]) == ""
-    text = headline([], [*verdicts(SAME), *own[:1]], models.records, "", context, PAGE)
-    assert "1 claim," in text and "1 comparison of our own," in text
 
 
 def test_the_headline_says_what_came_out_what_is_in_trouble_and_what_to_do_next(models, context, monkeypatch):

@@ -7,7 +7,6 @@ from reported import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
 from vsepp.report import text
-from vsepp.report.cells import page_rows, tex_groups
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
 from vsepp.report.models import best_of
 from vsepp.report.tables import build_table, flat_rows
@@ -122,28 +121,11 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
     assert set(cells(build(*rows), "ours", "tint")["2.2"]) == {None}
 
 
-def test_a_deviation_that_the_paper_prints_stands_beside_its_number(build, context, published):
-    key = ("table2", "2.2")
-    printed = {**published, key: {**published[key], "i2t_r1_sd": "0.3"}}
-    table = build(fed("2.2"), published=printed)
-    assert cells(table, "paper", "sd") == {"2.2": [0.3, *[None] * 5]}
-    assert flat_rows(table, context)[0]["paper_sd_i2t_r1"] == 0.3
-
-
 def test_the_best_is_sought_within_a_group(context, published):
     groups = (Group(heading="1K", rows=("1.11",)), Group(heading="5K", rows=("1.13", "1.14")))
     table = build_table("table1", table_of(*groups), ReportSpec(context), published, {})
     best = cells(table, "paper", "best")
     assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
-
-
-def test_quoted_rows_and_labels_follow_the_paper(build):
-    rows = {row.id: row for row in build(*map(fed, ("1.5", "1.7", "1.11")), table="table1").rows}
-    assert (rows["1.5"].status, rows["1.5"].facts["citation"]) == ("quoted", "Eisenschtat & Wolf (2016)")
-    assert [rows["1.5"].cells["paper"][name].value for name in ("i2t_r1", "i2t_r10")] == [55.8, None]
-    assert not rows["1.5"].cells["paper"]["i2t_r10"].best, "a missing cell is never the best"
-    labels = [(row.facts["label"], row.facts["trainset_label"]) for row in rows.values()]
-    assert labels == [("2WayNet", "10C+rV"), ("VSE++", "RC"), ("VSE++ (ResNet152, fine-tuned)", "RC+rV")]
 
 
 def test_a_note_stands_at_its_row_or_at_the_cell_that_it_names(build):
@@ -266,18 +248,3 @@ def test_a_row_of_ones_own_shows_our_numbers_alone_beside_published_ones_of_any_
     assert "scenes A in place of MS-COCO and vgg_mini in place of VGG19" in table.caption
     flat = [(row["table"], row["kind"], row["row"]) for row in flat_rows(table, context)]
     assert flat == [("margins", "trained", "1.9"), ("margins", "own", "mine"), ("margins", "own", "x")]
-
-
-def test_a_metric_that_a_model_does_not_have_is_a_dash_and_empty_in_a_csv(models, build, context):
-    """As correlations with ratings, where the similarity is no inner product; a row that was not run has nothing."""
-    models.add("mine")
-    rows = Row(run="mine", protocol="5x1K"), Row(run="x", protocol="5x1K")
-    groups = (Group(heading="", rows=rows),)
-    spec = Table(title="T", caption="", dataset="coco", columns=("spearman",), tasks=("sts",), groups=groups)
-    report = ReportSpec(context, runs={"mine": OWN, "x": OWN})
-    table = build_table("ratings", spec, report, {}, models.records)
-    (group,) = table.groups
-    assert [cells[-1].words for _, cells in page_rows(table, group)] == ["–", ""]
-    (lines,) = tex_groups(table)
-    assert [line[-4:] for line in lines if "ours &" in line] == [r"- \\", r"} \\"]
-    assert [row["ours_sts_spearman"] for row in flat_rows(table, context)] == [None, None]

@@ -42,7 +42,7 @@ def judged(models, tmp_path):
     folder = Path(spec.evaluation)
     save(evaluate(tested, [truth]), folder)
     keep_embeddings(Path(spec.run), tested)
-    made = {
+    ancestor = {
         "step": "train",
         "digest": artefact_digest(Path(spec.run)),
         "spec_digest": "s",
@@ -50,7 +50,7 @@ def judged(models, tmp_path):
         **CLEAN,
     }
     parameters = {"run": {"id": "mine", "init_seed": 0}}
-    seal(folder, "evaluate", CLEAN, [made], {"run": made["digest"]}, spec=parameters)
+    seal(folder, "evaluate", CLEAN, [ancestor], {"run": ancestor["digest"]}, spec=parameters)
     pictures = tmp_path / "pictures"
     pictures.mkdir()
     np.savez(pictures / "pictures.npz", jpegs=np.zeros(0, np.uint8), offsets=np.zeros(5, np.int64))
@@ -74,17 +74,19 @@ def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judg
         # Of image 40 it is not known which caption asks.
         "Image retrieval": (scores.T, CAPTIONS, IMAGES, "caption", "image", T2I, (100, 101)),
     }
-    for heading, (of, own, others, asks, sought, positives, queries) in sides.items():
+    for heading, (table, own, others, asks, sought, positives, queries) in sides.items():
         wanted = {}
         for query in queries:
-            found = others[np.argsort(-of[list(own).index(query)])].tolist()
-            right = [item in positives[query] for item in found]
-            words = [f"{'✓ ' * is_right}{sought} {item}" for item, is_right in zip(found, right, strict=True)]
+            ranked = others[np.argsort(-table[list(own).index(query)])].tolist()
+            right = [item in positives[query] for item in ranked]
+            words = [
+                f"{'✓ ' * is_right}{sought} {item}" for item, is_right in zip(ranked, right, strict=True)
+            ]
             wanted[f"{asks} {query}"] = words[:3], 1 + right.index(True)
         assert {
-            ticked(one.query): ([ticked(item) for item in one.answers], one.rank)
+            ticked(query_shown.query): ([ticked(item) for item in query_shown.answers], query_shown.rank)
             for which in ("found first", "found last")
-            for one in page["queries"].get(f"{heading}: {which}", [])
+            for query_shown in page["queries"].get(f"{heading}: {which}", [])
         } == wanted
     (recalls,) = page["recalls"]
     # 6 correct of 3 × 8 captions, 4 correct of 3 × 4 images.

@@ -24,8 +24,8 @@ OWN = dict.fromkeys(("system", "encoder", "dataset", "trainset", "finetuned"), "
 
 def ranked(first, seed=0):
     """Ranks of images with five captions each; a share of the images, drawn by lot, finds a caption first."""
-    found = np.random.default_rng(seed).random(IMAGES) < first
-    return ranks_of(np.where(found, 0.0, 3.0), np.repeat(np.where(found, 0.0, 3.0), 5))
+    first_found = np.random.default_rng(seed).random(IMAGES) < first
+    return ranks_of(np.where(first_found, 0.0, 3.0), np.repeat(np.where(first_found, 0.0, 3.0), 5))
 
 
 def add(models, name, first, **more):

@@ -27,8 +27,8 @@ def test_commits_are_short_and_marked_when_dirty():
 
 
 def test_listings_read_as_a_sentence():
-    found = [text.listing(items) for items in ([], [1], [1, 2], ("a", "b", "c"))]
-    assert found == ["", "1", "1 and 2", "a, b and c"]
+    listings = [text.listing(items) for items in ([], [1], [1, 2], ("a", "b", "c"))]
+    assert listings == ["", "1", "1 and 2", "a, b and c"]
     assert text.listing(["a, x", "b"]) == "a, x; and b"
 
 

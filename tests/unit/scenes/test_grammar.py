@@ -79,13 +79,10 @@ def test_relations_are_true(settings, place, told, opposite):
     circle = thing(shape="circle", size="small", x=0.5, y=0.5)
     scene = Scene(64, 64, "grass", "night", (star, circle))
     pattern = re.compile(r"star(?: with stripes)? (.*?) a .*circle")
-    found = {
-        m.group(1)
-        for c in captions_of(scene, plain, 300)
-        if (m := pattern.search(c)) and "with" not in m.group(1)
-    }
-    assert found & set(told)
-    assert not any(opposite in relation for relation in found)
+    matches = map(pattern.search, captions_of(scene, plain, 300))
+    relations = {match[1] for match in matches if match and "with" not in match[1]}
+    assert relations & set(told)
+    assert not any(opposite in relation for relation in relations)
 
 
 def test_articles_fit(settings):

@@ -6,8 +6,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 
 from vsepp.base.digests import path_digest
-from vsepp.base.errors import VseppError
-from vsepp.base.spec import ScenesSpec, from_dict, to_dict
+from vsepp.base.spec import ScenesSpec
 from vsepp.scenes.layouts import generate
 
 IMAGES = {
@@ -87,24 +86,3 @@ def test_equal_specs_give_equal_bytes_whatever_the_number_of_workers(tmp_path, s
         generate(dataclasses.replace(scenes_spec, seed=seed), tmp_path / name, workers=workers)
     one, two, other = (path_digest(tmp_path / name) for name in ("one", "two", "other"))
     assert one == two != other
-
-
-def test_splits_that_a_layout_does_not_know_are_refused(tmp_path, scenes_spec):
-    images = {"flickr": {"train": 5, "restval": 2, "test": 2}}
-    with pytest.raises(VseppError, match="flickr: expected splits"):
-        generate(dataclasses.replace(scenes_spec, images=images), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"vague": 1.5}, "settings.vague: got 1.5"),
-        ({"sparkle": 0.1}, "settings.sparkle: unknown key"),
-        ({"objects_max": 1.5}, "settings.objects_max: got 1.5"),
-        ({"objects_min": 4}, "expected objects_min of at most objects_max = 3"),
-    ],
-)
-def test_impossible_settings_are_refused(scenes_spec, wrong, message):
-    spec = to_dict(scenes_spec)
-    with pytest.raises(VseppError, match=message):
-        from_dict(ScenesSpec, spec | {"settings": spec["settings"] | wrong})

@@ -7,15 +7,15 @@ from vsepp.scenes.world import ATTRIBUTES, SHAPES, Scene, Thing, alter, sample_s
 
 
 def differences(one: Scene, other: Scene) -> list[str]:
-    found = [
+    changes = [
         name for name in ("ground", "sky", "width", "height") if getattr(one, name) != getattr(other, name)
     ]
     for before, after in zip(one.things, other.things, strict=True):
         names = [f.name for f in dataclasses.fields(Thing) if f.name not in "xy"]
-        found += [name for name in names if getattr(before, name) != getattr(after, name)]
+        changes += [name for name in names if getattr(before, name) != getattr(after, name)]
         if (before.x, before.y) != (after.x, after.y):
-            found.append("position")
-    return found
+            changes.append("position")
+    return changes
 
 
 def test_an_altered_scene_differs_in_exactly_one_attribute(settings):

@@ -43,8 +43,8 @@ def test_a_photograph_finds_its_caption(model, tmp_path, capsys):
     scores = model.scores(model.embed_images([photograph]), model.embed_captions(CAPTIONS))
     assert CAPTIONS[vsepp.rank(scores, k=1)[0, 0]] == "a man in a suit smiles"
     (tmp_path / "captions.txt").write_text("\n".join(CAPTIONS))
-    given = ["--image", photograph, "--captions", str(tmp_path / "captions.txt"), "--json"]
-    assert main(["query", "flickr8k", *given]) == 0
+    options = ["--image", photograph, "--captions", str(tmp_path / "captions.txt"), "--json"]
+    assert main(["query", "flickr8k", *options]) == 0
     answers = json.loads(capsys.readouterr().out)["answers"]
     assert_near([answer["score"] for answer in answers], sorted(scores[0], reverse=True), 1e-6)
 
@@ -66,7 +66,7 @@ assert main(["query", "flickr8k", "--text", "a dog", "--pictures", "nowhere"]) =
 print("torch" in sys.modules)
 """
     assert python(script).split() == ["False"]
-    with pytest.raises(vsepp.VseppError, match="did you mean flickr8k"):
+    with pytest.raises(VseppError, match="did you mean flickr8k"):
         model_folder("flikr8k")
 
 
@@ -74,9 +74,7 @@ def test_other_weights_of_the_encoder_are_refused(model, tmp_path):
     folder = shutil.copytree(shipped_models()["flickr8k"], tmp_path / "model")
     description = json.loads((folder / "vsepp.json").read_text())
     (folder / "vsepp.json").write_text(json.dumps(description | {"installed_encoder": "0" * 64}))
-    with pytest.raises(
-        vsepp.VseppError, match=r"the installed weights have SHA-256 .* was trained with 0000"
-    ):
+    with pytest.raises(VseppError, match=r"SHA-256 .*0000"):
         vsepp.load(folder)
 
 
@@ -94,8 +92,15 @@ def test_its_recalls_are_those_of_its_card(model):
     card = (shipped_models()["flickr8k"] / "README.md").read_text().splitlines()
     (row,) = [line for line in card if "this one | 5K," in line]
     on_card = [float(cell.split()[0]) for cell in row.strip("| ").split(" | ")[2:8]]
-    found = [metrics.i2t.r1, metrics.i2t.r5, metrics.i2t.r10, metrics.t2i.r1, metrics.t2i.r5, metrics.t2i.r10]
-    assert np.abs(np.subtract(found, on_card)).max() <= 0.3  # weights in 16 bits, features in fp32
+    recalls = [
+        metrics.i2t.r1,
+        metrics.i2t.r5,
+        metrics.i2t.r10,
+        metrics.t2i.r1,
+        metrics.t2i.r5,
+        metrics.t2i.r10,
+    ]
+    assert np.abs(np.subtract(recalls, on_card)).max() <= 0.3  # weights in 16 bits, features in fp32
 
 
 def test_words_that_were_split_in_another_way_are_warned_of(monkeypatch, caplog):
@@ -115,5 +120,5 @@ def test_sizes_that_no_weights_have_are_refused_before_memory_is_taken(tmp_path,
     manifest = read_manifest(folder)
     outputs = {**manifest["outputs"], "config.json": file_digest(folder / "config.json")}
     write_manifest(folder, {**manifest, "outputs": outputs})
-    with pytest.raises(VseppError, match=r"model\.safetensors: not the weights of this model"):
+    with pytest.raises(VseppError, match=r"model\.safetensors"):
         vsepp.load(folder, device="cpu")

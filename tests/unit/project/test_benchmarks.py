@@ -9,7 +9,7 @@ import torch
 from closeness import assert_near
 from processes import python
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import chance  # noqa: E402

@@ -32,12 +32,10 @@ def test_blocks_rank_as_the_whole(scores, cuts, k):
 
 
 def test_blocks_without_scores_or_with_nan_are_refused():
-    with pytest.raises(VseppError, match="an iterator of none"):
+    with pytest.raises(VseppError, match="none"):
         vsepp.rank(iter([]), k=1)
-    with pytest.raises(VseppError, match="candidate 3 has NaN"):
+    with pytest.raises(VseppError, match=r"candidate 3 .*NaN"):
         vsepp.rank(iter([np.zeros((2, 2)), np.array([[0, 0], [1, np.nan]])]), k=1)
-    with pytest.raises(VseppError, match=r"got \(2,\)"):
-        vsepp.rank(iter([np.zeros(2)]), k=1)
 
 
 def test_the_rows_that_the_page_finds_are_those_of_all_scores(tmp_path, monkeypatch):
@@ -52,8 +50,8 @@ def test_the_rows_that_the_page_finds_are_those_of_all_scores(tmp_path, monkeypa
     for number, part in enumerate(np.split(rows, [10, 650])):
         np.save(tmp_path / f"vectors/{number}.npy", part)
     monkeypatch.chdir(tmp_path)
-    found = {}
-    exec(one(blocks((DOCS / "using.md").read_text(encoding="utf-8")), "from pathlib import Path"), found)
+    variables = {}
+    exec(one(blocks((DOCS / "using.md").read_text(encoding="utf-8")), "from pathlib import Path"), variables)
     order = np.argsort(-(rows @ asked[0]))
-    assert found["best"][0, :3].tolist() == [5, 60, 899]
-    assert found["best"][0, 3:].tolist() == order[3:10].tolist()
+    assert variables["best"][0, :3].tolist() == [5, 60, 899]
+    assert variables["best"][0, 3:].tolist() == order[3:10].tolist()
