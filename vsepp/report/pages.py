@@ -115,7 +115,8 @@ def write_report(
     _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
     pages = [(seeds, tables, dict(other_code), context, len(models) == 1) for seeds in models.values()]
-    for _, page in in_processes(run_page.run_page, pages, workers):
+    # Of four pages a second process draws none sooner.
+    for _, page in in_processes(run_page.run_page, pages, min(workers, 1 + len(pages) // 8)):
         about = ledgers(verdict for verdict in verdicts if page["model"] in verdict.spec.named)
         write_page(
             folder / "runs" / f"{page['model']}.html", "run.html.j2", page=page, ledgers=about, **shared
