@@ -1,15 +1,19 @@
 """First light on a new machine: is everything right there, how fast is it, how is it set, and the
 runs that wait for a GPU.
 
-    python benchmarks/first_light.py --minutes 9                          # then the same again: it goes on
-    where it was python benchmarks/first_light.py --minutes 3 --device cpu --tiny      # all of it in small,
-    to see whether it works
+    python benchmarks/first_light.py --minutes 9
+
+Called again, it goes on where it was. All of it in small, to see whether it works:
+
+    python benchmarks/first_light.py --minutes 3 --device cpu --tiny
 
 Fine-tuning on Flickr8k needs word ids, tables and specs, which are made elsewhere, with the
 whole package installed:
 
-    python benchmarks/first_light.py --prepare prepared --data FOLDER     # of Flickr8k_Dataset.zip and
-    Flickr8k_text.zip python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
+    python benchmarks/first_light.py --prepare prepared --data FOLDER
+    python benchmarks/first_light.py --minutes 9 --data FOLDER --prepared prepared
+
+FOLDER has Flickr8k_Dataset.zip and Flickr8k_text.zip.
 
 It writes `first-light.json` with all that came out, `first-light.csv` with the rows for
 benchmarks/results.csv, and `records/` of the models that it trained. What it needs on the

@@ -1,10 +1,9 @@
 """What a preset has taken here, by its manifests: seconds by rule and by cause, and the row of the
 table in docs/running.md.
 
-    uv run python benchmarks/presets.py mini      # in the project's folder, after the
-    preset was run with --notemp
+    uv run python benchmarks/presets.py mini
 
-Without Snakemake's `--notemp` random-crop features are deleted after their last reader, and are not counted.
+It is called in the project's folder, after the preset was run with `--notemp`: without it random-crop features are deleted after their last reader, and are not counted.
 Seconds of CPUs, of all jobs of a rule:
 
 start

@@ -13,7 +13,7 @@ checked without torch:
   the builtins for numbers, text and tuples, `Literal`, and the ranges of `vsepp.base.declared`,
   such as `PositiveFloat`;
 - `CITATION`: its source, as pages and model cards print it;
-- constants in capitals, such as `NEEDS` and `READS` of a loss.
+- constants in capitals, such as `READS` and `TRAINS_TEMPERATURE` of a loss.
 """
 
 from __future__ import annotations

@@ -172,7 +172,7 @@ class TrainingKeys:
     """legacy-master: steps between two validations in the released code, counted over the whole training.
     Text: not mentioned. Code: 500."""
     rc_features: Literal["tape", "inline"]
-    """RC, frozen encoder: features of random crops computed once for all runs (a feature cache: tape), or in
+    """RC, frozen encoder: features of random crops computed once for all runs (a tape), or in
     each training step (inline)."""
     precision: Precision = "fp32"
     """Matrix products of a training step. fp32: IEEE. tf32: 10 bits of mantissa on a GPU's tensor cores, fp32

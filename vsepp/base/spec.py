@@ -101,7 +101,7 @@ class CorpusKeys:
     expected_images: dict[SplitName, Count] = field(default_factory=dict)
     """Images per split; checked if given."""
     photographs_sha256: tuple[Sha256, ...] = ()
-    """Known digests of all photographs together, as in the image cache's manifest, because no archive's
+    """Known digests of all photographs together, as in the image store's manifest, because no archive's
     checksum covers a folder. A different digest gives a warning."""
     content: str = ""
     """Names pictures and captions where several sets of them have one entry, as the trials
@@ -166,7 +166,7 @@ class EncoderKeys:
     input_size: Side
     """Side of the network's input crop, pixels."""
     store_side: Side
-    """Side of the cached image from which crops are taken, pixels."""
+    """Side of the stored image from which crops are taken, pixels."""
     mean: tuple[float, float, float]
     """Per input channel, on a scale of 0–1."""
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat]
@@ -330,7 +330,7 @@ class EncoderWeightsSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class FeaturesSpec:
-    """Features of all images of an image cache under a fixed crop."""
+    """Features of all images of an image store under a fixed crop."""
 
     encoder: EncoderSpec
     crop: CropSpec

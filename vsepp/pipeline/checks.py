@@ -234,7 +234,7 @@ def _sets(keys: RunKeys) -> _Wrong:
     if crops == "10C" and image_pooling:
         yield "image_pooling", "10C is one vector an image; expected null, or 1C, RC or regions"
     if image_pooling and crops == "RC" and keys.finetune_from is None and keys.rc_features == "tape":
-        what = "a feature cache (tape) has one vector a crop, and image_pooling takes grids; expected inline"
+        what = "a tape has one vector a crop, and image_pooling takes grids; expected inline"
         yield "rc_features", what
     if keys.drop_vectors and not image_pooling:
         yield "drop_vectors", "an image is one vector; expected 0, or an image_pooling"

@@ -88,8 +88,8 @@ class RunKeys(
     """RC: a random window of fixed size, of random scale and aspect ratio, or of .6 to 1 of both sides. Text: one random 224×224 crop of the resized
     image; VSE∞ not mentioned. Code: `RandomResizedCrop(224)` of the original pixels; VSE∞ both sides times one number from .6 to 1."""
     train_store_scale: Annotated[float, Field(ge=1.0, le=8.0)]
-    """RC: side of the cached image from which crops are taken, as a multiple of the encoder's store_side.
-    Text: the 256×256 image. Code: the original pixels, replaced here by a larger cached image."""
+    """RC: side of the stored image from which crops are taken, as a multiple of the encoder's store_side.
+    Text: the 256×256 image. Code: the original pixels, replaced here by a larger stored image."""
     exif_orientation: Literal["ignored", "applied"]
     """EXIF orientation of photographs (turned or mirrored): ignored or applied. For your own pictures (`captions_csv`) it is always
     applied. Text: not mentioned. Code: ignored."""
@@ -218,9 +218,9 @@ class ResourceKeys(_Model):
     memory_mb: Count
     """Memory declared for each job that uses torch, MB."""
     keep_tapes: bool
-    """Keep feature caches of random crops (tapes) after the last training that reads them."""
+    """Keep tapes after the last training that reads them."""
     runs_per_gpu: Count = 2
-    """How many trainings on features or a feature cache share a GPU; a job with an encoder takes a whole GPU. A step of such a
+    """How many trainings on features or a tape share a GPU; a job with an encoder takes a whole GPU. A step of such a
     training computes about 40 GFLOP, less than a millisecond on a GPU, but launches hundreds of small kernels, which takes a
     few milliseconds: two trainings use the GPU better than a single training and need little memory. Measure with benchmarks/measure.py
     --only 'sharing*'. The pairs/s in history.csv then refer to a shared GPU."""

@@ -48,7 +48,7 @@ def add_steps(steps: Any) -> None:
     add_params(parser)
 
     what = "find the pictures nearest to a sentence, or the captions nearest to a picture"
-    example = 'vsepp query flickr8k --text "two dogs on the grass" --pictures photographs'
+    example = 'vsepp query flickr8k --text "two dogs on the grass" --pictures docs/photographs'
     parser = add_step(steps, "query", query, what, example)
     parser.add_argument("model", metavar="MODEL", help=_MODEL)
     question = parser.add_mutually_exclusive_group(required=True)
@@ -58,7 +58,7 @@ def add_steps(steps: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
     what = "open a local search page for one or two models"
-    parser = add_step(steps, "serve", serve, what, "vsepp serve flickr8k --pictures photographs")
+    parser = add_step(steps, "serve", serve, what, "vsepp serve flickr8k --pictures docs/photographs")
     parser.add_argument("models", nargs="+", metavar="MODEL", help=f"{_MODEL}; two are shown side by side")
     _add_shared(parser, answers=12)
     parser.add_argument(

@@ -9,7 +9,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step, no_raw
 
 
 def run(spec: StoreSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Decode and resize every image once, into the image cache."""
+    """Decode and resize every image once, into the image store."""
     from vsepp.data.decode import make_store
 
     return make_store(spec, inputs["corpus"].parent, inputs, out, job.state, job.threads or 1)

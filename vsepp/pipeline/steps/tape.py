@@ -10,7 +10,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: TapeSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Compute the features of random crops for every training caption and epoch (feature cache)."""
+    """Compute the features of random crops for every training caption and epoch (tape)."""
     from vsepp.features.frozen import make_tape
 
     placing, facts = take_machine(job, "tape")
