@@ -113,6 +113,7 @@ MISFITS = [
     ("run", "corpus", "theirs/corpus", "another captions"),
     ("live", "encoder", "other_encoder", "another encoder"),
     ("live", "eval_store", "small_store", "another eval_store .*expected side 28, got 20"),
+    ("live", "eval_store", "theirs/eval_store", "another corpus"),
 ]
 
 
