@@ -33,7 +33,7 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 _PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
 
-# What takes longest, Slurm's for waiting; and `reproduced` is made by one process at the start, while another does what needs it not.
+# What takes longest; and `reproduced` is made by one process at the start, while another does what needs it not.
 _FIRST = [
     Path(__file__).parent / part
     for part in (
@@ -41,7 +41,6 @@ _FIRST = [
         "dvc/test_versions_doc.py",
         "workflow/test_other_papers.py",
         "workflow/test_own_pictures.py",
-        "workflow/test_slurm.py",
         "dvc/test_hazards.py",
         "unit/pipeline",
         "unit/evaluation",

@@ -1,6 +1,6 @@
 """docs/versions.md, executed: its commands in their order, as one user types them, with a tiny preset.
 
-What it says of other code is held by test_other_code.py, of kills by test_kills.py, of a cluster by test_slurm.py.
+What it says of other code is held by test_other_code.py, of kills by test_kills.py; no test has a cluster.
 """
 
 import json
