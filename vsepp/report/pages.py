@@ -18,7 +18,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedErro
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, manifest_if_intact
-from vsepp.base.progress import in_processes
 from vsepp.base.provenance import git_state
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
@@ -62,7 +61,6 @@ def write_report(
     folder: Path,
     place: Path,
     other_code: Mapping[str, MadeBy] = MappingProxyType({}),
-    workers: int = 1,
 ) -> str:
     """Build and write everything of one report.
 
@@ -76,8 +74,6 @@ def write_report(
         Where the folder will lie: the headline names a page there, or the preset's entry page where that leads to the report.
     other_code
         Folder of a training or an evaluation that other code than the present one made → who made it.
-    workers
-        Processes that draw the pages of models.
 
     Returns
     -------
@@ -114,13 +110,10 @@ def write_report(
     write_page(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
     _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
-    pages = [(seeds, tables, dict(other_code), context, len(models) == 1) for seeds in models.values()]
-    # Of four pages a second process draws none sooner.
-    for _, page in in_processes(run_page.run_page, pages, min(workers, 1 + len(pages) // 8)):
-        about = ledgers(verdict for verdict in verdicts if page["model"] in verdict.spec.named)
-        write_page(
-            folder / "runs" / f"{page['model']}.html", "run.html.j2", page=page, ledgers=about, **shared
-        )
+    for model, seeds in models.items():
+        page = run_page.run_page(seeds, tables, other_code, context, alone=len(models) == 1)
+        about = ledgers(verdict for verdict in verdicts if model in verdict.spec.named)
+        write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
     page = index_page(spec, tables, figures, verdicts, models, scores)
     page["provenance"] = provenance(context, models, scores_counted, git, other_code)
     write_page(

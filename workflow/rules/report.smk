@@ -20,9 +20,8 @@ for paper, made in REPORTS.items():
             f"{LOGS}/{PLAN.variant}/report/{{report}}.log",
         wildcard_constraints:
             report=re.escape(paper),
-        threads: threads
         resources:
-            mem_mb=1000,
+            mem_mb=500,
         params:
             digest=digest,
             plan=plan,

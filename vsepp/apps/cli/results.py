@@ -35,7 +35,9 @@ def add_steps(steps: Any) -> None:
     add_plan_options(parser)
 
     what = "save configuration, history, metrics and ranks of trained and evaluated runs, to be committed"
-    parser = add_step(steps, "record", record, what, "vsepp record --preset flickr8k --config 'papers=[flickr8k_study]'")
+    parser = add_step(
+        steps, "record", record, what, "vsepp record --preset flickr8k --config 'papers=[flickr8k_study]'"
+    )
     parser.add_argument(
         "--drop", nargs="+", default=[], metavar="RUN", help="drop the records of these runs instead"
     )

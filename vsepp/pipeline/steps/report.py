@@ -15,7 +15,7 @@ def run(spec: ReportSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Write a report: tables, figures and pages; print the headline."""
     from vsepp.report.pages import write_report
 
-    print(write_report(spec, out, job.output, _by_other_code(spec.models), job.threads or 1))
+    print(write_report(spec, out, job.output, _by_other_code(spec.models)))
     return {}
 
 
@@ -51,6 +51,5 @@ STEP = Step(
     modules=lambda spec: ["vsepp.report.pages"],
     components=lambda spec: [("figure", figure.kind) for _, figure in spec.figures],
     files=lambda spec: ["index.html", *spec.files],
-    threads="all",
     published=write_entry_page,
 )
