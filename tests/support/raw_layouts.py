@@ -28,8 +28,6 @@ COCO_IMAGES = [
     (70, "val2014", "val"),
     (3, "train2014", "train"),
 ]
-COCO_SIZES = {"train": 3, "restval": 2, "val": 2, "test": 2}
-"""Split → images of `COCO_IMAGES`."""
 FLICKR_IMAGES = [
     ("b.jpg", "train"),
     ("d.jpg", "test"),

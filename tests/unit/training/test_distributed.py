@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,6 @@ import pytest
 import tiny_corpus as tiny
 import torch
 from closeness import assert_near
-from ports import free_port
 from torch.multiprocessing import start_processes
 
 from vsepp.base import components
@@ -121,6 +121,13 @@ def train_in(folder, run, corpus, group, calls=1000):
         data = tiny.data_of(run, corpus, **own_loss.folders(corpus))
         places = folder / f"out-{group.rank}", folder / f"state-{group.rank}"
         return train(run, tiny.killed_at(data, calls), *places, tiny.CPU, checkpoint_seconds=0, group=group)
+
+
+def free_port():
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 @pytest.fixture(scope="module")
