@@ -1,10 +1,12 @@
+"""Files are written whole; what is damaged, or has no room on the disk, is named."""
+
 import subprocess
 import sys
 
 import pytest
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import read_json, whole_file, write_text
+from vsepp.base.files import check_space, read_json, whole_file, write_text
 
 WRITER = """
 import sys
@@ -71,3 +73,9 @@ def test_a_json_file_that_is_damaged_or_missing_is_named(tmp_path, content):
     with pytest.raises(VseppError) as error:
         read_json(path, "the spec of a run; train it again")
     assert str(error.value).startswith(f"{path}: ")
+
+
+def test_what_the_disk_cannot_hold_is_not_begun(tmp_path):
+    check_space(tmp_path, 1, "a byte")
+    with pytest.raises(VseppError, match=f"{tmp_path}: .*a file"):
+        check_space(tmp_path, 1 << 60, "a file")

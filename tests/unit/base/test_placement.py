@@ -1,3 +1,5 @@
+"""Arrays are placed on a device whole or in parts, and rows are taken from either."""
+
 import tracemalloc
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Encoded images and captions stand in file order and do not depend on blocks."""
+
 import dataclasses
 from types import SimpleNamespace
 

@@ -1,3 +1,5 @@
+"""A protocol's folds, metrics and saved records."""
+
 import json
 
 import numpy as np

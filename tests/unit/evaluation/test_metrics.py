@@ -1,3 +1,5 @@
+"""Recalls, median and mean ranks against matrices that were ranked by hand."""
+
 import numpy as np
 import pytest
 from test_sets import embedded, under

@@ -1,3 +1,5 @@
+"""Ranks against one naive loop, with ties, in blocks, folds and subsets, in every precision."""
+
 import itertools
 import os
 from fractions import Fraction

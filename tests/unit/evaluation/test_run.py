@@ -1,3 +1,5 @@
+"""The test set of a trained run: what it reads and what it keeps."""
+
 import json
 from types import SimpleNamespace
 

@@ -1,3 +1,5 @@
+"""Each kind of figure: the values it draws and says in words, and which runs it names."""
+
 from __future__ import annotations
 
 import io

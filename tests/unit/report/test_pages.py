@@ -1,3 +1,5 @@
+"""The files of a report: its page, tables in all forms, numbers for DVC, entry page and headline."""
+
 from __future__ import annotations
 
 import csv

@@ -1,3 +1,5 @@
+"""Cells of tables: numbers, marks, what is best, what was not run."""
+
 from __future__ import annotations
 
 import math

@@ -1,3 +1,5 @@
+"""Words, numbers and LaTeX of reports."""
+
 from __future__ import annotations
 
 import doctest

@@ -1,3 +1,5 @@
+"""Trained models as reports read them: seeds, troubles, and whose code made them."""
+
 from __future__ import annotations
 
 import json

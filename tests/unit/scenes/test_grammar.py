@@ -1,3 +1,5 @@
+"""Captions of scenes say what is in the scene."""
+
 import dataclasses
 import re
 

@@ -1,3 +1,5 @@
+"""Generated corpora in the files of each published layout."""
+
 import dataclasses
 import json
 

@@ -1,3 +1,5 @@
+"""Small encoders are trained on labelled scenes."""
+
 import dataclasses
 import json
 

@@ -1,3 +1,5 @@
+"""Rendered scenes show what the scene holds."""
+
 import dataclasses
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Sampled scenes, and scenes that differ in a single attribute."""
+
 import dataclasses
 
 import numpy as np

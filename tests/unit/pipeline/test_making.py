@@ -1,4 +1,4 @@
-"""Every step by hand, up to a trained run that is all there is of its repository, on captioned pictures of one's own."""
+"""Every step by hand, `vsepp make`, up to a trained run; its folder alone embeds captioned pictures of one's own."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from dag import TINY
 from plans import PARAMS, over, plan
-from processes import python, wait_until
+from processes import no_room, python, wait_until
 
 from vsepp.apps.cli import main
 from vsepp.base.digests import FileCache
@@ -164,6 +164,15 @@ def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_
     assert main(["make", "scenes", artefact.name, "--plan", str(file)]) == 1
     assert "nothing was written" in capsys.readouterr().err
     assert not list(tmp_path.glob("resources/*"))
+
+
+def test_a_step_that_cannot_write_ends_with_a_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["make", "figure_data", "vsepp/figure1", "--plan", str(plan().write().absolute())]
+    with no_room():
+        assert main(command) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "evaluations/figures/vsepp" in line and "File too large" in line
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
