@@ -10,7 +10,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
-pytest.register_assert_rewrite("browsing")
+pytest.register_assert_rewrite("page_checks")
 # A machine that is busy with other work is slow, and nothing else is wrong with it.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -88,7 +88,7 @@ def reproduced(tmp_path_factory):
 
     Made once for all processes of the tests, and for all calls of pytest that name one folder in `REPRODUCED`.
     """
-    from dag import Project, make_tiny_project
+    from projects import Project, make_tiny_project
 
     own = tmp_path_factory.getbasetemp()
     shared = Path(

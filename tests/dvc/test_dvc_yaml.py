@@ -4,9 +4,9 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from dag import ROOT, make_tiny_project
 from dvc.dependency import ParamsDependency
 from dvc.repo import Repo
+from projects import ROOT, make_tiny_project
 
 from vsepp.base.errors import PHASES
 from vsepp.pipeline.planner import make_plan
@@ -53,7 +53,7 @@ def phase_of(stage):
 
 def read_summary(project):
     """Output of a rule → the files that it reads, where they are known."""
-    summary = project.said("snakemake", "--cores", "1", "--detailed-summary", "--", *TARGETS)
+    summary = project.output("snakemake", "--cores", "1", "--detailed-summary", "--", *TARGETS)
     rows = [line.split("\t") for line in summary[summary.index("output_file\t") :].splitlines()[1:]]
     return {row[0]: [file for file in row[4].split(",") if file not in ("", "-")] for row in rows}
 
@@ -139,7 +139,7 @@ print("\\n".join(sorted(name for name in opened if name.startswith(("params/", "
 def test_every_file_that_the_plan_reads_is_looked_at_by_every_phase(project):
     """Parameters, and records: what has one is not trained."""
     project.vsepp("record")
-    read = set(project.said(sys.executable, "-c", _READS).split())
+    read = set(project.output(sys.executable, "-c", _READS).split())
     papers = {name for name in read if name.startswith("params/papers/")}
     records = {name for name in read if name.startswith("docs/results/tiny/")}
     assert {"params/papers/vsepp/runs.yaml", "params/papers/vsepp/published.csv"} <= papers

@@ -4,7 +4,7 @@ import shutil
 from contextlib import chdir
 
 import pytest
-from dag import ROOT, RUNS
+from projects import ROOT, RUNS
 
 from vsepp.pipeline.planner import make_plan
 
@@ -33,7 +33,7 @@ def steps_of(project):
 
 def test_the_project_pins_a_cache_of_copies(project):
     """DVC breaks a hard link before a phase: a stale model would then look newer than what changed before it."""
-    assert project.said("dvc", "config", "cache.type").strip() == "reflink,copy"
+    assert project.output("dvc", "config", "cache.type").strip() == "reflink,copy"
     assert (ROOT / ".dvc/config").read_text() == (project.folder / ".dvc/config").read_text()
     assert (project.model() / "model.safetensors").stat().st_nlink == 1
 
@@ -73,7 +73,7 @@ def test_a_damaged_manifest_is_one_sentence_and_the_others_are_looked_at(project
     (project.model(OTHER) / "model.safetensors").write_bytes(b"")
     said = project.vsepp("verify", status=1)
     assert name in said and f"{OTHER}/seed-0: model.safetensors is not what its step wrote" in said
-    said = project.said("vsepp", "runs")
+    said = project.output("vsepp", "runs")
     assert name in said
     assert [line.split()[0] for line in said.splitlines() if "  0  " in line] == RUNS[1:]
     assert "margin" in project.vsepp("show", RUN)
@@ -112,4 +112,4 @@ def test_two_at_once_do_not_spoil_results(project):
     for process, output in zip(processes, outputs, strict=True):
         assert process.returncode == 0 or "lock" in output.lower(), output
     project.call("vsepp", "verify", "--phase", "models")
-    assert "up to date" in project.said("dvc", "status", "models")
+    assert "up to date" in project.output("dvc", "status", "models")

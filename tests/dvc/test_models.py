@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from dag import RUNS
+from projects import RUNS
 
 pytestmark = pytest.mark.dvc
 *_, RC, FT = RUNS

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 
 import pytest
-from dag import ROOT, RUNS, Project, of
+from projects import ROOT, RUNS, Project, folders_of
 
 from vsepp.base.errors import PHASES, pull
 from vsepp.base.manifest import read_manifest, uncommitted_steps
@@ -53,7 +53,7 @@ class User:
         folder = self.project.folder
         store = str(folder.parent / "store")
         variables = {"PROJECT": str(folder), "STORE": store, "PRESET": "tiny", "PYTHONPATH": "."}
-        return self.project.said(*command, **variables)
+        return self.project.output(*command, **variables)
 
     def remade(self):
         """Folders of what the scenario made or made again."""
@@ -84,7 +84,7 @@ def test_the_page_does_what_it_says(reproduced, tmp_path):
 
     user.follow("Change one run")
     assert re.search(r"^train +1$", user.said[0], re.MULTILINE), user.said[0]
-    assert user.remade() == {*of(VSE0), PAGE}
+    assert user.remade() == {*folders_of(VSE0), PAGE}
     assert not uncommitted_steps(read_manifest(project.model()))
     assert user.is_settled()
     assert project.planned() == {}, "what DVC made is done for Snakemake"
@@ -141,7 +141,7 @@ def fetched(user):
     clone = Project(folder.parent / "clone")
     assert trained_seeds(user.said[0][user.said[0].index("run  ") :]) == dict.fromkeys(RUNS, "0")
     assert clone.planned() == {}, "it does not miss the stores that nobody pushed"
-    assert "didn't change, skipping" in clone.said("dvc", "repro")
+    assert "didn't change, skipping" in clone.output("dvc", "repro")
     tables = list((folder / PAGE / "tables").iterdir())
     assert tables
     for table in tables:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from embedded_sets import embedded, under
 from legacy_files import PROGRESS, image_state, text_state, vocabulary, write_pickle, write_released
 from PIL import Image, ImageFile
 from raw_layouts import corpus, jpeg, paths, read, write_karpathy
-from test_sets import embedded, under
 
 from vsepp.base.spec import StoreSpec
 from vsepp.data.container import Container

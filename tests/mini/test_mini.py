@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 import pytest
-from dag import ROOT, copy_of_the_project, cpu_seconds_of_children
 from PIL import Image
+from projects import ROOT, copy_of_the_project, cpu_seconds_of_children
 
 import vsepp
 from vsepp.pipeline.code import CODE
@@ -88,7 +88,7 @@ def test_fine_tuning_has_something_to_gain(mini):
 
 
 def test_the_scores_are_as_expected(mini):
-    assert "105 scores: " in mini.said("vsepp", "verify", "--scores")
+    assert "105 scores: " in mini.output("vsepp", "verify", "--scores")
 
 
 def test_no_job_takes_more_than_two_gigabytes(mini):
@@ -107,7 +107,7 @@ def test_no_state_is_left_behind(mini):
 
 def test_all_of_it_verifies_within_five_seconds(mini):
     before = cpu_seconds_of_children()
-    said = mini.said("vsepp", "verify")
+    said = mini.output("vsepp", "verify")
     assert cpu_seconds_of_children() - before < 5
     (count,) = re.findall(r"(\d+) artefacts verified", said)
     assert int(count) > 32 * 2

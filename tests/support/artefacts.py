@@ -17,16 +17,16 @@ def artefact(kind, folder, spec, code, inputs=None, raw=None, files=()):
     return with_code(Artefact(step, folder.name, folder, spec, read), code)
 
 
-def changed(made, *, code=None, inputs=None, **changes):
+def changed(original, *, code=None, inputs=None, **changes):
     """The same artefact with other values."""
     read = {} if inputs is None else {"inputs": {role: Input(path) for role, path in inputs.items()}}
-    return with_code(replace(made, **read, **changes), code or made.code)
+    return with_code(replace(original, **read, **changes), code or original.code)
 
 
-def with_code(made, code):
+def with_code(original, code):
     """An artefact with a digest of code of one's own."""
-    made.__dict__["code"] = code
-    return made
+    original.__dict__["code"] = code
+    return original
 
 
 def row(kind, folder, spec, raw=None, **inputs):
@@ -39,6 +39,6 @@ def row(kind, folder, spec, raw=None, **inputs):
 def written(folder, *artefacts, sources=None, lock="sources.lock.yaml"):
     """The file of a table of these artefacts, and of raw files: source → where it is fetched to."""
     files = {source.file: SourceFile(source, path, False) for source, path in (sources or {}).items()}
-    table = {(made.kind, made.name): made for made in artefacts}
+    table = {(row.kind, row.name): row for row in artefacts}
     resources = ResourceKeys(threads=1, memory_mb=1, keep_tapes=True)
     return Table("own", "own", Path(lock), resources, files, table).write(folder)

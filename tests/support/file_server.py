@@ -125,12 +125,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._give(request, file)
 
     def _give(self, request: Request, file: Served) -> None:
-        size, start, status, place = len(file.content), 0, 200, {}
+        size, start, status, part = len(file.content), 0, 200, {}
         match = re.fullmatch(r"bytes=(\d+)-", request.range or "")
         same = self.headers.get("If-Range") in (None, file.identity(), file.modified())
         if match and same and not file.ignore_ranges:
             start, status = int(match[1]), 206
-            place = {"Content-Range": f"bytes {start}-{size - 1}/{size}"}
+            part = {"Content-Range": f"bytes {start}-{size - 1}/{size}"}
             if start >= size or file.refuse_ranges:
                 self._head(request, 416, {"Content-Length": "0", "Content-Range": f"bytes */{size}"})
                 return
@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             "Content-Length": str(size - start) if file.announce_length else None,
             "Transfer-Encoding": None if file.announce_length else "chunked",
         }
-        self._head(request, status, usual | place | file.headers)
+        self._head(request, status, usual | part | file.headers)
         end = size
         limit = file.stall_after if file.cut_after is None else file.cut_after
         if limit is not None and file.cuts != 0:

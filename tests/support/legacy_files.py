@@ -51,7 +51,7 @@ def call(function, *arguments):
     return Program((function, arguments, Raw(b"R")))
 
 
-def made(kind, values):
+def instance(kind, values):
     """An object of a new-style class with its `__dict__`."""
     return Program((kind, Raw(b")\x81"), values, Raw(b"b")))
 
@@ -67,7 +67,7 @@ def state_dict(values):
 
 
 def namespace(**values):
-    return made(named("argparse.Namespace"), values)
+    return instance(named("argparse.Namespace"), values)
 
 
 def vocabulary(words, name="__main__.Vocabulary", **changes):
@@ -78,7 +78,7 @@ def vocabulary(words, name="__main__.Vocabulary", **changes):
         "word2idx": {word: i for i, word in enumerate(words)},
         "idx2word": dict(enumerate(words)),
     }
-    return made(named(name), {**values, **changes})
+    return instance(named(name), {**values, **changes})
 
 
 class Pickler(pickle._Pickler):
@@ -110,11 +110,11 @@ class Pickler(pickle._Pickler):
 
     def save_tensor(self, value):
         self.tensors[str(value.untyped_storage().data_ptr())] = value
-        place = (self.storage(value), value.storage_offset(), tuple(value.shape), value.stride())
+        view = (self.storage(value), value.storage_offset(), tuple(value.shape), value.stride())
         if self.version == "0.4":
-            self.save(call(named("torch._utils._rebuild_tensor_v2"), *place, False, OrderedDict()))
+            self.save(call(named("torch._utils._rebuild_tensor_v2"), *view, False, OrderedDict()))
         else:
-            self.save(call(named("torch._utils._rebuild_tensor"), *place))
+            self.save(call(named("torch._utils._rebuild_tensor"), *view))
 
     dispatch: ClassVar = {
         **pickle._Pickler.dispatch,

@@ -6,8 +6,8 @@ import numpy as np
 def naive_ranks(table, positives):
     """Of each positive of each query the wrong items above, and half of the wrong ones tied; `table[query][item]`."""
     ranks = []
-    for place, query in enumerate(positives.queries):
-        right = set(positives.items[positives.starts[place] : positives.starts[place + 1]].tolist())
+    for row, query in enumerate(positives.queries):
+        right = set(positives.items[positives.starts[row] : positives.starts[row + 1]].tolist())
         wrong = [score for item, score in enumerate(table[query]) if item not in right]
         for item in sorted(right):
             own = table[query][item]

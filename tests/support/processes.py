@@ -19,21 +19,21 @@ def python(code, *arguments, **options):
 def wait_until(true, process=None, seconds=60):
     """What a condition gives as soon as that is true; a process on which it waits must not end before."""
     limit = time.monotonic() + seconds
-    while not (found := true()):
+    while not (value := true()):
         assert process is None or process.poll() is None, f"the process ended with {process.returncode}"
         assert time.monotonic() < limit, f"not so after {seconds} s"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def at_work(folder):
     """Processes that work in a folder: id → command, as a list."""
-    found = {}
+    commands = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (entry / "cwd").readlink() == folder:
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
-    return {pid: command for pid, command in found.items() if command}  # a zombie has none
+                commands[int(entry.name)] = (entry / "cmdline").read_bytes().decode().split("\0")[:-1]
+    return {pid: command for pid, command in commands.items() if command}  # a zombie has none
 
 
 @contextmanager

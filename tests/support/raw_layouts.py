@@ -68,7 +68,7 @@ def write_coco(root: Path, photographs: list[tuple[int, str, str]] = COCO_IMAGES
         annotations[folder] += [
             {"id": i, "image_id": image_id, "caption": f"Caption {i} of café."} for i in sorted(ids)
         ]
-        said = [{"raw": f"raw {i}", "sentid": i, "tokens": ["raw"], "imgid": 0} for i in sorted(ids)]
+        texts = [{"raw": f"raw {i}", "sentid": i, "tokens": ["raw"], "imgid": 0} for i in sorted(ids)]
         sentences.append(
             {
                 "filepath": folder,
@@ -76,7 +76,7 @@ def write_coco(root: Path, photographs: list[tuple[int, str, str]] = COCO_IMAGES
                 "split": split,
                 "cocoid": image_id,
                 "sentids": ids,
-                "sentences": said,
+                "sentences": texts,
             }
         )
     write_json(root / "dataset_coco.json", {"images": sentences, "dataset": "coco"})
@@ -106,12 +106,14 @@ def write_karpathy(root: Path) -> CorpusSpec:
     (root / "images").mkdir(parents=True)
     for row, (name, split) in enumerate(FLICKR_IMAGES):
         (root / "images" / name).write_bytes(jpeg(row))
-        said = [
+        texts = [
             {"raw": f"{name} caption {k} .", "sentid": 2 * row + k, "tokens": [], "imgid": row}
             for k in (0, 1)
         ]
         sentids = [2 * row, 2 * row + 1]
-        images.append({"filename": name, "split": split, "imgid": row, "sentids": sentids, "sentences": said})
+        images.append(
+            {"filename": name, "split": split, "imgid": row, "sentids": sentids, "sentences": texts}
+        )
     write_json(root / "dataset_flickr30k.json", {"images": images, "dataset": "flickr30k"})
     files = {"images": root / "images", "splits": root / "dataset_flickr30k.json"}
     return corpus("flickr30k", "karpathy", files, captions_per_image=2)
@@ -201,11 +203,11 @@ def edit_json(path: str | Path, edit) -> None:
     write_json(Path(path), document)
 
 
-def refused(spec: CorpusSpec, *said: str) -> str:
-    """The message with which a corpus is refused, which must hold all that is given, in parts apart by `…`."""
+def refused(spec: CorpusSpec, *parts: str) -> str:
+    """The message with which a corpus is refused, which must hold all these parts; `…` stands between two."""
     with pytest.raises(VseppError) as caught:
         read(spec)
     message = str(caught.value)
-    for part in " … ".join(said).split(" … "):
+    for part in " … ".join(parts).split(" … "):
         assert part in message
     return message

@@ -92,10 +92,10 @@ def build(folder):
 
 def artefacts(folder, name="vgg", **changes):
     """Role → folder, without the roles that `changes` sets to `None`."""
-    places = {role: folder / role for role in ("corpus", "tokens")}
-    places |= {role: folder / f"{role}-{name}" for role in ("features", "tape", "encoder")}
-    places |= {role: folder / "store" for role in ("train_store", "eval_store")}
-    return {role: place for role, place in (places | changes).items() if place}
+    paths = {role: folder / role for role in ("corpus", "tokens")}
+    paths |= {role: folder / f"{role}-{name}" for role in ("features", "tape", "encoder")}
+    paths |= {role: folder / "store" for role in ("train_store", "eval_store")}
+    return {role: path for role, path in (paths | changes).items() if path}
 
 
 def data_of(run, folder, **changes):
@@ -146,14 +146,14 @@ def history(folder):
         return list(csv.DictReader(stream))
 
 
-def assert_same_results(one, other):
+def assert_same_results(folder, other):
     """Weights, test embeddings and history, all but what a clock says, to the last bit."""
-    assert (one / EMBEDDINGS).read_bytes() == (other / EMBEDDINGS).read_bytes()
-    first, second = weights(one), weights(other)
+    assert (folder / EMBEDDINGS).read_bytes() == (other / EMBEDDINGS).read_bytes()
+    first, second = weights(folder), weights(other)
     assert first.keys() == second.keys()
     assert all(torch.equal(first[key], second[key]) for key in first)
     clock = {"seconds", "pairs_per_second"}
-    for mine, theirs in zip(history(one), history(other), strict=True):
+    for mine, theirs in zip(history(folder), history(other), strict=True):
         assert {k: v for k, v in mine.items() if k not in clock} == {
             k: v for k, v in theirs.items() if k not in clock
         }

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from pages import DOCS, blocks, one
+from page_blocks import DOCS, block, blocks
 from PIL import Image
 
 import vsepp
@@ -175,7 +175,9 @@ def test_the_rows_that_the_page_finds_are_those_of_all_scores(tmp_path, monkeypa
         np.save(tmp_path / f"vectors/{number}.npy", part)
     monkeypatch.chdir(tmp_path)
     variables = {}
-    exec(one(blocks((DOCS / "using.md").read_text(encoding="utf-8")), "from pathlib import Path"), variables)
+    exec(
+        block(blocks((DOCS / "using.md").read_text(encoding="utf-8")), "from pathlib import Path"), variables
+    )
     order = np.argsort(-(rows @ asked[0]))
     assert variables["best"][0, :3].tolist() == [5, 60, 899]
     assert variables["best"][0, 3:].tolist() == order[3:10].tolist()

@@ -7,9 +7,9 @@ from pathlib import Path
 import flickr8k
 import numpy as np
 import pytest
-from closeness import assert_near
 from matplotlib.cbook import get_sample_data
 from processes import python
+from rounding import assert_near
 
 import vsepp
 from vsepp.apps.cli import main

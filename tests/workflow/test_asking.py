@@ -11,11 +11,11 @@ import urllib.request
 import numpy as np
 import pandas as pd
 import pytest
-from asked import png
-from browsing import require_good
-from closeness import assert_near
-from dag import RUNS
+from indexes import png
+from page_checks import require_good
 from PIL import Image
+from projects import RUNS
+from rounding import assert_near
 
 import vsepp
 from vsepp.apps.cli import main

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import yaml
-from dag import TINY, copy_of_the_project
+from projects import TINY, copy_of_the_project
 
 pytestmark = pytest.mark.workflow
 

@@ -9,10 +9,10 @@ import shutil
 import zipfile
 
 import pytest
-from dag import RUNS, copy_of_the_project
 from file_server import Served, serve
 from plans import edit
 from processes import wait_until
+from projects import RUNS, copy_of_the_project
 from raw_layouts import jpeg
 
 from vsepp.base.manifest import MANIFEST, read_manifest
@@ -47,7 +47,7 @@ def test_a_printed_command_of_each_kind_can_be_pasted_and_makes_the_same_bytes(p
         before = bytes_of(written)
         (written / MANIFEST).unlink()
         if kind == "corpus":
-            project.said("bash", "-euo", "pipefail", "-c", command)
+            project.output("bash", "-euo", "pipefail", "-c", command)
         else:  # the same, in a process that has loaded torch
             project.vsepp(*shlex.split(command.partition(" > ")[0])[1:])
         if kind != "report":  # a page names the commit that wrote it
@@ -60,7 +60,7 @@ def test_by_hand_and_by_rule_a_job_has_the_same_threads_and_gives_the_same_bytes
     folder = project.model(VSE0)
     assert read_manifest(folder)["facts"]["threads"] == 1
     two = "resources={threads: 2}"
-    project.said("vsepp", "make", "run", name, "--config", two)
+    project.output("vsepp", "make", "run", name, "--config", two)
     by_hand = project.weights(VSE0)
     assert read_manifest(folder)["facts"]["threads"] == 2
     project.run(folder.relative_to(project.folder) / "model.safetensors", "--force", resources={"threads": 2})
@@ -132,7 +132,7 @@ def test_the_workflow_is_a_module_of_another_one(tmp_path):
         "use rule * from vsepp as of_*\n\n"
         "rule mine:\n    input: rules.of_all_corpus.input\n    default_target: True\n"
     )
-    project.said("snakemake", "--cores", "2", "--snakefile", other / "Snakefile", "--directory", other)
+    project.output("snakemake", "--cores", "2", "--snakefile", other / "Snakefile", "--directory", other)
     assert list(other.glob("results/mini/tokens/*/tokens.npz")) and list(other.glob("resources/scenes-*"))
     assert not (project.folder / "results").exists()
 

@@ -6,7 +6,7 @@ import shlex
 import shutil
 
 import pytest
-from dag import RUNS
+from projects import RUNS
 
 from vsepp.report.records import FILES
 
@@ -36,7 +36,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     assert "<dt>Trained by</dt><dd>4 models at" in index.read_text()
     page = html.unescape((project.folder / REPORT / f"runs/{VSE0}.html").read_text())
     kept = {path.name: path.read_bytes() for path in study.iterdir()}
-    project.said(*shlex.split(re.search(r"<pre[^>]*>(snakemake .*)</pre>", page)[1]))
+    project.output(*shlex.split(re.search(r"<pre[^>]*>(snakemake .*)</pre>", page)[1]))
     again = project.folder / "results/tiny/again/evaluations" / VSE0
     assert list(again.glob("seed-*/metrics.json")), "the run is made beside its record"
     assert {path.name: path.read_bytes() for path in study.iterdir()} == kept

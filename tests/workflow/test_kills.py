@@ -12,9 +12,9 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from contents import MADE, content, differing
-from dag import RUNS
 from processes import at_work, wait_until
+from project_contents import FOLDERS, content, differing
+from projects import RUNS
 
 pytestmark = [pytest.mark.workflow, pytest.mark.whole, pytest.mark.resume]
 KILLS = int(os.environ.get("KILLS", "4"))
@@ -46,7 +46,7 @@ def require_whole(project, expected):
     """The results are equal, no unfinished work is left, and nothing is to be done."""
     wait_until(lambda: not at_work(project.folder), seconds=600)  # what outlived its Snakemake
     assert differing(content(project), expected) == []
-    found = (path for top in MADE for path in (project.folder / top).rglob("*"))
+    found = (path for top in FOLDERS for path in (project.folder / top).rglob("*"))
     assert not [
         path
         for path in found

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from closeness import assert_near
-from dag import ROOT, RUNS
 from PIL import Image
 from processes import python
+from projects import ROOT, RUNS
+from rounding import assert_near
 
 import vsepp
 from vsepp.base import components

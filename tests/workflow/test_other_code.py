@@ -1,7 +1,7 @@
 """Results that other code made: what is made again, and how they are kept after an edit that changes no number."""
 
 import pytest
-from dag import RUNS
+from projects import RUNS
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -18,11 +18,11 @@ def touch(project, *options):
 def test_what_other_code_made_is_kept_where_it_is_told_to_be_and_other_parameters_are_not(project):
     """With an edit that changes no number, as docs/versions.md says it."""
     (tape,) = (project.folder / "results/tiny/tapes").glob("*/manifest.json")
-    commit = project.said("git", "rev-parse", "HEAD~1").strip()  # of the code: HEAD adds results
+    commit = project.output("git", "rev-parse", "HEAD~1").strip()  # of the code: HEAD adds results
     project.edit(MH)
     # A fine-tuned model is made from a frozen one.
     assert project.trained() == {VSEPP, RC, FT}
-    said = project.said("vsepp", "verify").splitlines()
+    said = project.output("vsepp", "verify").splitlines()
     made = f"made by other code, commit {commit[:10]}"
     assert said[:3] == [f"results/tiny/paper/runs/{run}/seed-0: {made}" for run in (VSEPP, RC, FT)]
     not_kept = ["--config", "resources={keep_tapes: false}"]

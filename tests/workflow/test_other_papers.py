@@ -4,7 +4,7 @@ import csv
 
 import numpy as np
 import pytest
-from dag import of
+from projects import folders_of
 from safetensors.torch import load_file
 
 from vsepp.data.vectors import CaptionVectors
@@ -40,7 +40,7 @@ def filled_rows(project, table):
 def test_all_runs_are_made_and_nothing_is_left_to_do(finished):
     project, made = finished
     runs = (MARGIN, GOAL, REGIONS, f"{GRID}-start", GRID)
-    assert made > set().union(*(of(run, variant="briefly") for run in runs))
+    assert made > set().union(*(folders_of(run, variant="briefly") for run in runs))
     assert project.planned("reproduce_tables", **CONFIG) == {}
 
 

@@ -1,7 +1,7 @@
 """What a user of the workflow sees: while it runs, at its end, and after a failure."""
 
 import pytest
-from dag import RUNS, of
+from projects import RUNS, folders_of
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -27,7 +27,7 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
     assert "\nopen    reports/tiny/index.html" in headline
     assert said.count(headline) == 1
     assert headline in said[said.index("steps (100%) done") :]
-    assert project.remade(before) == {*of(VSE0, seed=1), REPORT}
+    assert project.remade(before) == {*folders_of(VSE0, seed=1), REPORT}
     assert "±" in (project.folder / REPORT / "tables/table2.html").read_text()
 
 

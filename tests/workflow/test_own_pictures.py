@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from dag import copy_of_the_project
 from PIL import Image, ImageOps
+from projects import copy_of_the_project
 
 from vsepp.apps.query import open_index
 
@@ -52,7 +52,7 @@ def draw_squares(folder):
 
 def tried(project, mine):
     """What the command says, and folders of the model and of its evaluation."""
-    output = project.said("vsepp", "try", mine / "pictures", "--captions", mine / "captions.csv")
+    output = project.output("vsepp", "try", mine / "pictures", "--captions", mine / "captions.csv")
     model = Path(re.search(r"next +(?:uv run )?vsepp serve (\S+)", output)[1])
     page = Path(re.search(r"open +(\S+your-model\.html)", output)[1])
     assert (project.folder / page).is_file()
@@ -80,7 +80,7 @@ def test_one_command_trains_and_the_second_call_has_nothing_to_do(first):
     assert re.search(r"rsum +\d+\.\d +\[\d+\.\d, \d+\.\d\]", output)
     assert f"vsepp serve {model}" in text
     assert text.count('class="query"') == 12
-    assert project.said("git", "status", "--porcelain") == ""
+    assert project.output("git", "status", "--porcelain") == ""
     again, *_ = tried(project, mine)
     assert "Nothing to be done" in again
     answers = project.vsepp(

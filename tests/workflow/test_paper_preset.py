@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from dag import copy_of_the_project
 from file_server import serve
+from projects import copy_of_the_project
 from raw_layouts import write_coco, write_precomp
 from torchvision.models import get_model
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from dag import RUNS
-from test_sets import under
+from embedded_sets import under
+from projects import RUNS
 
 from vsepp.base.manifest import MANIFEST
 from vsepp.evaluation.run import mean_of_scores

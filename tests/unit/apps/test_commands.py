@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from plans import PARAMS, plan
 from processes import python
-from reported import WHOLE
+from trained_models import WHOLE
 
 from vsepp.apps.cli import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of

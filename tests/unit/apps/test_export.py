@@ -1,6 +1,6 @@
 """What the card of an exported model has of its run's seeds."""
 
-from reported import Models
+from trained_models import Models
 
 from vsepp.apps.export import evaluations_of
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 import specs
-from test_sets import embedded
+from embedded_sets import embedded
 
 from vsepp.apps.cli import main
 from vsepp.base.spec import to_json

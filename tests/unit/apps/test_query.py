@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from asked import CAPTIONS, DOT, ORDER, PICTURE, index
-from closeness import assert_near
+from indexes import CAPTIONS, DOT, ORDER, PICTURE, index
 from PIL import Image
+from rounding import assert_near
 
 from vsepp.base.errors import VseppError
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asked import index, png
+from indexes import index, png
 from markupsafe import escape
 from PIL import Image
 from raw_layouts import encoded
@@ -123,7 +123,7 @@ def test_an_image_opens_large_with_images_like_it():
 @pytest.fixture(scope="module")
 def address():
     """Host and port of a server in a process of its own."""
-    program = "from asked import index; from vsepp.apps.serve import serve; serve([index()], port=0)"
+    program = "from indexes import index; from vsepp.apps.serve import serve; serve([index()], port=0)"
     support = Path(__file__).parents[1] / "support"
     command = [sys.executable, "-c", f"import sys; sys.path.append({str(support)!r}); {program}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

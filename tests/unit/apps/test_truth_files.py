@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 from cxc_files import rated
-from dag import copy_of_the_project
+from embedded_sets import embedded
 from file_server import Served, serve
 from plans import edit
-from test_sets import embedded
+from projects import copy_of_the_project
 
 OWNER = np.array([0, 0, 1, 1, 2, 2])
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pillow_heif
 import pytest
-from asked import png
+from indexes import png
 from PIL import Image
 from raw_layouts import encoded, jpeg
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import specs
 import torch
-from closeness import assert_near
+from rounding import assert_near
 
 from vsepp.base.spec import Component
 from vsepp.data.captions import Tokens

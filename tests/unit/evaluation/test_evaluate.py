@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from test_sets import embedded, under
+from embedded_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component

@@ -4,8 +4,8 @@ from math import comb, erfc
 
 import numpy as np
 import pytest
-from reported import ranks_of
-from test_sets import embedded, under
+from embedded_sets import embedded, under
+from trained_models import ranks_of
 
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import (

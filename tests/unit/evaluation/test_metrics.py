@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_sets import embedded, under
+from embedded_sets import embedded, under
 
 from vsepp.evaluation.metrics import METRICS
 from vsepp.evaluation.paper import DirectionMetrics, chance_rsum, retrieval_metrics

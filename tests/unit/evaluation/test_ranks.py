@@ -7,13 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from embedded_sets import embedded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from installed import MANHATTAN as INSTALLED
-from installed import install
 from naive_ranks import assert_ranks
+from packages import MANHATTAN as INSTALLED
+from packages import install
 from processes import python
-from test_sets import embedded
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
+from embedded_sets import under
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from installed import COSINES, install
+from packages import COSINES, install
 from safetensors.torch import save_file
 from specs import change
-from test_sets import under
 
 from vsepp.base.run_spec import EvaluationSpec
 from vsepp.base.spec import Component

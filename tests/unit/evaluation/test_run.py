@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import tiny_corpus as tiny
 import torch
-from closeness import assert_near
 from cxc_files import write_rated
+from embedded_sets import under
+from rounding import assert_near
 from safetensors.torch import save_file
-from test_sets import under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.run_spec import EvaluationSpec

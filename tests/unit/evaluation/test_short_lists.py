@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
+from embedded_sets import under
 from naive_ranks import best
-from test_sets import under
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from embedded_sets import embedded, under
 from naive_ranks import assert_ranks, best, naive_ranks
-from pages import DOCS, blocks, one
+from page_blocks import DOCS, block, blocks
 from raw_layouts import jpeg
-from test_sets import embedded, under
 from torchvision.transforms.functional import pil_to_tensor
 
 from vsepp.apps.cli import main
@@ -269,7 +269,7 @@ def test_what_the_page_writes_with_open_clip_is_evaluated(tmp_path, monkeypatch,
     monkeypatch.setitem(sys.modules, "open_clip", stub)
     monkeypatch.chdir(tmp_path)
     page = (DOCS / "comparing.md").read_text(encoding="utf-8")
-    code = one(blocks(page), "from pathlib import Path\n\nimport numpy")
+    code = block(blocks(page), "from pathlib import Path\n\nimport numpy")
     for shown, here in (("results/paper/corpora", "."), ("/data/coco/val2014", "pictures")):
         assert shown in code
         code = code.replace(shown, here)

@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from embedded_sets import embedded, under
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_ranks import assert_ranks, best
-from test_sets import embedded, under
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component

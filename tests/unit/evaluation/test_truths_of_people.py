@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cxc_files import write_rated
+from embedded_sets import embedded
 from scipy import stats
-from test_sets import embedded
 
 from tests.support.flickr8k import SHARED
 from vsepp.base.errors import VseppError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from closeness import assert_near
+from rounding import assert_near
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import CropSpec

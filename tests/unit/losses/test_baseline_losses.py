@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from hypothesis import given, settings
-from objectives import batch_of, cases, scores_of
+from loss_checks import batch_of, cases, scores_of
 
 from vsepp.base import components
 from vsepp.base.spec import Component

@@ -3,7 +3,7 @@
 import dataclasses
 
 import pytest
-from objectives import OBJECTIVES, PROMISES, random_captions, write_corpus
+from loss_checks import OBJECTIVES, PROMISES, random_captions, write_corpus
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError

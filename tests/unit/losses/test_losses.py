@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from objectives import batch_of
+from loss_checks import batch_of
 
 from vsepp.base.errors import VseppError
 from vsepp.losses import Batch, first_epoch_after, max_of_hinges, sum_of_hinges

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from objectives import random_captions, scores_of, write_corpus
+from loss_checks import random_captions, scores_of, write_corpus
 
 from vsepp.data.vectors import CaptionVectors
 from vsepp.losses import Batch, relative_margins

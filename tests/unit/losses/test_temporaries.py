@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 import torch
-from objectives import MOST_CAPTIONS, OBJECTIVES, Objective, random_captions, write_corpus
+from loss_checks import MOST_CAPTIONS, OBJECTIVES, Objective, random_captions, write_corpus
 from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -7,14 +7,14 @@ import pytest
 import specs
 import torch
 import torchvision
-from closeness import assert_near
 from legacy_files import (
-    made,
+    instance,
     named,
     vocabulary,
     write_pickle,
     write_released,
 )
+from rounding import assert_near
 from torch import nn
 
 from vsepp.base.errors import VseppError
@@ -292,7 +292,7 @@ def test_published_features_may_have_any_dimension(tmp_path, words):
         vocabulary(WORDS, word2idx={word: row for row, word in enumerate(WORDS[:6])}),
         vocabulary(["a", "b"]),
         {"word2idx": {}},
-        made(named("vocab.Vocabulary"), {}),
+        instance(named("vocab.Vocabulary"), {}),
     ],
     ids=["a word twice", "a number as a word", "a hole", "no special words", "a dict", "nothing"],
 )

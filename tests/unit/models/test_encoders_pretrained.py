@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import specs
 import torch
-from closeness import assert_near
+from rounding import assert_near
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError

@@ -3,7 +3,7 @@
 import pytest
 import specs
 import torch
-from closeness import assert_near
+from rounding import assert_near
 from torch import nn
 
 from vsepp.models.encoder import ImageEncoder, build_encoder

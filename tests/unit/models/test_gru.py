@@ -2,9 +2,9 @@
 
 import pytest
 import torch
-from closeness import assert_near
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rounding import assert_near
 from torch import nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 

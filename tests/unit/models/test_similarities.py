@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from closeness import assert_near
+from rounding import assert_near
 
 from vsepp.base import components
 from vsepp.base.errors import VseppError

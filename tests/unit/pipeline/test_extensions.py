@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dag import copy_of_the_project
-from installed import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
-from pages import squared_hinges
+from packages import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
+from page_blocks import squared_hinges
 from plans import edit
+from projects import copy_of_the_project
 
 from vsepp.base import components
 from vsepp.pipeline.planner import make_plan
@@ -34,7 +34,7 @@ BASE = {"base": "coco-vsepp-1c", "protocols": ["1K"]}
 def table(project, *more_paths):
     """Kind and name of every artefact → digest of all that decides whether it is made again, by the project's own package."""
     paths = os.pathsep.join(map(str, [project.folder, *more_paths]))
-    return json.loads(project.said(sys.executable, "-c", DUMP, PYTHONPATH=paths))
+    return json.loads(project.output(sys.executable, "-c", DUMP, PYTHONPATH=paths))
 
 
 def planned(params, **overrides):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dag import TINY
 from plans import PARAMS, over, plan
 from processes import no_room, python, wait_until
+from projects import TINY
 
 from vsepp.apps.cli import main
 from vsepp.base.digests import FileCache

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from closeness import assert_near
 from processes import python
+from rounding import assert_near
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from plans import PARAMS, plan
-from reported import I2T, Models
+from trained_models import I2T, Models
 
 from vsepp.evaluation import intervals
 from vsepp.report import plots

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browsing import require_good
+from page_checks import require_good
 
 pytestmark = pytest.mark.browser
 

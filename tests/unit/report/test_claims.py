@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plans import PARAMS, plan
 from pydantic import TypeAdapter
-from reported import ranks_of
+from trained_models import ranks_of
 
 from vsepp.evaluation.paper import chance_rsum
 from vsepp.report import text, verdicts

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from embedded_sets import embedded, under
 from plans import PARAMS
 from processes import python
-from reported import CLEAN, ranks_of, seal
-from test_sets import embedded, under
+from trained_models import CLEAN, ranks_of, seal
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError

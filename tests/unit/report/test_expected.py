@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from plans import PARAMS, plan
-from reported import I2T, T2I
+from trained_models import I2T, T2I
 
 from vsepp.base.errors import VseppError
 from vsepp.report.expected import (

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from installed import DOTS, install
+from embedded_sets import embedded, under
+from packages import DOTS, install
 from PIL import Image
 from pydantic import TypeAdapter
-from reported import CLEAN, DIRTY, I2T, keep_embeddings, seal
-from test_sets import embedded, under
+from trained_models import CLEAN, DIRTY, I2T, keep_embeddings, seal
 
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import artefact_digest

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
-from reported import DIRTY, I2T, T2I, Models, seal
+from trained_models import DIRTY, I2T, T2I, Models, seal
 
 from vsepp.base import spec as specs
 from vsepp.report.claims import Difference

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reported import Models, ranks_of
+from trained_models import Models, ranks_of
 
 from vsepp.base.errors import VseppError
 from vsepp.report.records import FILES, Study, read_results, write_study

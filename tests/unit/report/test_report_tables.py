@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from reported import DIRTY, I2T, T2I
+from trained_models import DIRTY, I2T, T2I
 
 from vsepp.base.errors import VseppError
 from vsepp.report import text

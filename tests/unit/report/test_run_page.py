@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reported import CLEAN, keep_embeddings, seal
-from test_sets import embedded
+from embedded_sets import embedded
+from trained_models import CLEAN, keep_embeddings, seal
 
 from vsepp.base.manifest import artefact_digest
 from vsepp.evaluation.evaluate import evaluate, save

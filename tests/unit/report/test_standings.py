@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from reported import ranks_of
+from trained_models import ranks_of
 
 from vsepp.report.compare import ONE_SEED
 from vsepp.report.entries import Group, ReportSpec, Row, Table

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reported import CLEAN, DIRTY, I2T, T2I, seal
+from trained_models import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.base.errors import VseppError
 from vsepp.report.models import dirty_steps, level, pair, sound, trouble_of

@@ -1,7 +1,7 @@
 import numpy as np
 import own_loss
 import pytest
-from installed import MOMENTUM, OWN_HEAD, install
+from packages import MOMENTUM, OWN_HEAD, install
 from tiny_corpus import artefacts
 
 

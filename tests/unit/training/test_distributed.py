@@ -16,7 +16,7 @@ import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
-from closeness import assert_near
+from rounding import assert_near
 from torch.multiprocessing import start_processes
 
 from vsepp.base import components

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import tiny_corpus as tiny
 import torch
-from closeness import assert_near
+from rounding import assert_near
 
 from vsepp.base.errors import VseppError
 from vsepp.base.placement import Placing

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_corpus as tiny
 import torch
-from closeness import assert_near
+from rounding import assert_near
 from safetensors.torch import load_file
 from tiny_corpus import assert_same_results, history, run_in, weights
 

@@ -6,8 +6,8 @@ def require_good(page):
     from axe_playwright_python.sync_playwright import Axe
 
     page.wait_for_load_state("networkidle")
-    found = Axe().run(page).response["violations"]
-    assert not [f"{rule['impact']}: {rule['id']}: {rule['nodes'][0]['html']}" for rule in found]
+    violations = Axe().run(page).response["violations"]
+    assert not [f"{rule['impact']}: {rule['id']}: {rule['nodes'][0]['html']}" for rule in violations]
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for picture in page.locator("main img").all():
         picture.scroll_into_view_if_needed()

@@ -7,17 +7,17 @@ import pandas as pd
 
 from vsepp.base.digests import file_digest
 
-MADE = ("resources", "results", "reports/tiny")
+FOLDERS = ("resources", "results", "reports/tiny")
 
 
 def content(project):
     """File → what must be equal however it was made: its bytes, but for times and memory."""
-    found = {}
-    for path in (file for top in MADE for file in (project.folder / top).rglob("*") if file.is_file()):
+    contents = {}
+    for path in (file for top in FOLDERS for file in (project.folder / top).rglob("*") if file.is_file()):
         name = path.relative_to(project.folder)
         if not {"logs", ".state"} & set(name.parts) and path.name != ".snakemake_timestamp":
-            found[str(name)] = _timeless(path)
-    return found
+            contents[str(name)] = _timeless(path)
+    return contents
 
 
 def _timeless(path):

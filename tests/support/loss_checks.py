@@ -48,7 +48,7 @@ class Objective:
     def module(self):
         return components.load("loss", self.name)
 
-    def made(self):
+    def function(self):
         """Its options, and a function of scores and of what is known of the pairs, with one state."""
         options = components.options("loss", Component(self.name, self.options))
         needs = self.module.needs(options) if hasattr(self.module, "needs") else ()
@@ -112,49 +112,49 @@ def scores_of(pairs=PAIRS, seed=3, **options):
 def gradient(value, scores, **known):
     """A loss and its gradient."""
     scores = scores.clone().requires_grad_()
-    found = value(scores, **known)
-    (slopes,) = torch.autograd.grad(found, scores)
-    return found, slopes
+    loss = value(scores, **known)
+    (slopes,) = torch.autograd.grad(loss, scores)
+    return loss, slopes
 
 
 def gives_a_scalar(objective):
-    value, _ = objective.made()
-    found = value(scores_of(dtype=torch.float32))
-    assert found.shape == () and found.dtype == torch.float32 and found.isfinite()
+    value, _ = objective.function()
+    loss = value(scores_of(dtype=torch.float32))
+    assert loss.shape == () and loss.dtype == torch.float32 and loss.isfinite()
 
 
 def does_not_care_for_the_order_of_the_batch(objective):
-    value, _ = objective.made()
+    value, _ = objective.function()
     order, scores = [4, 2, 0, 5, 1, 3], scores_of()
-    found, slopes = gradient(value, scores)
+    loss, slopes = gradient(value, scores)
     turned, turned_slopes = gradient(value, scores[order][:, order], order=order)
-    torch.testing.assert_close(turned, found)
+    torch.testing.assert_close(turned, loss)
     torch.testing.assert_close(turned_slopes, slopes[order][:, order])
 
 
 def treats_directions_alike(objective):
-    value, _ = objective.made()
-    found, slopes = gradient(value, scores_of())
+    value, _ = objective.function()
+    loss, slopes = gradient(value, scores_of())
     turned, turned_slopes = gradient(value, scores_of().T)
-    same = torch.isclose(turned, found) and torch.allclose(turned_slopes, slopes.T)
+    same = torch.isclose(turned, loss) and torch.allclose(turned_slopes, slopes.T)
     assert same == objective.symmetric
 
 
 def has_finite_gradients_in_bf16(objective):
-    value, state = objective.made()
-    made = scores_of(dtype=torch.bfloat16)
-    for scores in (made, torch.full_like(made, 0.7), 30 * made):
-        found, slopes = gradient(value, scores)
+    value, state = objective.function()
+    usual = scores_of(dtype=torch.bfloat16)
+    for scores in (usual, torch.full_like(usual, 0.7), 30 * usual):
+        loss, slopes = gradient(value, scores)
         if objective.cosines and scores.abs().max() > 1:
-            assert found.isnan()
+            assert loss.isnan()
             continue
-        assert found.isfinite() and slopes.dtype == torch.bfloat16 and slopes.isfinite().all()
+        assert loss.isfinite() and slopes.dtype == torch.bfloat16 and slopes.isfinite().all()
         for parameter in trained(state):
             assert torch.autograd.grad(value(scores), parameter)[0].isfinite().all()
 
 
 def has_the_gradient_of_its_value(objective):
-    value, state = objective.made()
+    value, state = objective.function()
     parameters = [] if state is None else trained(state.double())
 
     def has(known):
@@ -171,16 +171,16 @@ def has_the_gradient_of_its_value(objective):
 
 def reads_no_more_than_queries_and_candidates(objective):
     """Training appends pairs to a batch, or takes negatives from a part of it: the pairs that are neither change nothing."""
-    value, _ = objective.made()
+    value, _ = objective.function()
     some, scores = [0, 1, 2], scores_of()
-    found, slopes = gradient(value, scores, queries=3, negatives=torch.tensor(some))
+    loss, slopes = gradient(value, scores, queries=3, negatives=torch.tensor(some))
     alone, expected = gradient(value, scores[:3, :3], order=some)
-    torch.testing.assert_close(found, alone)
+    torch.testing.assert_close(loss, alone)
     torch.testing.assert_close(slopes, torch.nn.functional.pad(expected, (0, 3, 0, 3)))
 
 
 def bears_odd_batches(objective):
-    value, state = objective.made()
+    value, state = objective.function()
     odd = {
         "one pair": (scores_of(1), [0]),
         "one image's captions": (scores_of(2), [0, 3]),
@@ -189,20 +189,20 @@ def bears_odd_batches(objective):
         equal = torch.full((PAIRS, PAIRS), level, dtype=torch.float64)
         odd[f"all similarities {level}"] = equal, range(PAIRS)
     for what, (scores, order) in odd.items():
-        found, slopes = gradient(value, scores, order=order)
-        assert found.isfinite() and slopes.isfinite().all(), what
+        loss, slopes = gradient(value, scores, order=order)
+        assert loss.isfinite() and slopes.isfinite().all(), what
         for parameter in trained(state):
             slope = torch.autograd.grad(value(scores, order=order), parameter, materialize_grads=True)[0]
             assert slope.isfinite().all(), what
 
 
 def does_not_hide_what_is_not_finite(objective):
-    value, _ = objective.made()
+    value, _ = objective.function()
     # One score, a pair's score, and all scores of an embedding.
-    for place in ((1, 2), (1, 1), (1,), (slice(None), 1)):
+    for position in ((1, 2), (1, 1), (1,), (slice(None), 1)):
         scores = scores_of()
-        scores[place] = torch.nan
-        assert value(scores).isnan(), place
+        scores[position] = torch.nan
+        assert value(scores).isnan(), position
 
 
 def trained(state):
@@ -250,5 +250,5 @@ def cases(draw):
 
 def batch_of(queries=None, negatives=None, image_of=None):
     """The batch of a case."""
-    tensors = [None if given is None else torch.tensor(given) for given in (negatives, image_of)]
+    tensors = [None if rows is None else torch.tensor(rows) for rows in (negatives, image_of)]
     return Batch(queries, *tensors)

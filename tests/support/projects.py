@@ -93,24 +93,24 @@ class Project:
 
         The package is this checkout's: not for a test that edits the project's own, or looks at a commit.
         """
-        said = io.StringIO()
+        output = io.StringIO()
         with (
             patch.dict(os.environ, self.environment),
             contextlib.chdir(self.folder),
-            contextlib.redirect_stdout(said),
-            contextlib.redirect_stderr(said),
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
         ):
-            assert main(list(map(str, arguments))) == status, said.getvalue()
-        return said.getvalue()
+            assert main(list(map(str, arguments))) == status, output.getvalue()
+        return output.getvalue()
 
-    def said(self, *command, **environment):
+    def output(self, *command, **environment):
         """Output and errors of a command that succeeds."""
         return self.call(*command, **environment).stdout
 
-    def typed(self, said, k=0):
+    def typed(self, message, k=0):
         """Paste a command that a message ends with into a shell; `k`: which of them."""
-        command = re.findall(r"^    (?:fix|or): (.*)$", said, re.MULTILINE)[k]
-        return self.said("bash", "-euo", "pipefail", "-c", command)
+        command = re.findall(r"^    (?:fix|or): (.*)$", message, re.MULTILINE)[k]
+        return self.output("bash", "-euo", "pipefail", "-c", command)
 
     def refusal(self, *command):
         """What a command says that must fail, and without a traceback."""
@@ -122,20 +122,20 @@ class Project:
     def snakemake(self, *arguments, **config):
         """A call of Snakemake on all cores."""
         merged = {**self.config, **config}
-        given = ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
-        return ["snakemake", "--cores", "all", *arguments, *(given if merged else [])]
+        options = ["--config", *(f"{key}={json.dumps(value)}" for key, value in merged.items())]
+        return ["snakemake", "--cores", "all", *arguments, *(options if merged else [])]
 
     def run(self, *arguments, **config):
         """Let Snakemake do what it is asked for; its output."""
-        return self.said(*self.snakemake(*arguments, **config))
+        return self.output(*self.snakemake(*arguments, **config))
 
     def planned(self, *targets, **config):
         """What Snakemake would do: rule → how many jobs."""
         text = self.run(*targets, "--dry-run", "--quiet", "host", **config)
         counts = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", text, re.MULTILINE)}
-        found = {rule: n for rule, n in counts.items() if rule != "total" and not rule.startswith(_TARGETS)}
-        assert bool(found) != ("Nothing to be done" in text), text
-        return found
+        jobs = {rule: n for rule, n in counts.items() if rule != "total" and not rule.startswith(_TARGETS)}
+        assert bool(jobs) != ("Nothing to be done" in text), text
+        return jobs
 
     def trained(self, **config):
         """Runs that Snakemake would train."""
@@ -143,13 +143,13 @@ class Project:
 
     def is_versioned(self):
         """Whether DVC has nothing to do."""
-        return "Data and pipelines are up to date" in self.said("dvc", "status")
+        return "Data and pipelines are up to date" in self.output("dvc", "status")
 
     def commit(self, message="Something"):
         """Commit every file that git does not ignore; the commit's hash."""
         self.call("git", "add", "--all")
         self.call("git", "commit", "--quiet", "--message", message)
-        return self.said("git", "rev-parse", "HEAD").strip()
+        return self.output("git", "rev-parse", "HEAD").strip()
 
     def edit(self, path, old="", new="\nMINE = True\n"):
         """Replace text that must be in a file, or add some."""
@@ -160,10 +160,10 @@ class Project:
 
     def manifests(self):
         """Manifest of every artefact that DVC keeps → its text, which has the seconds that the making took."""
-        found = self.folder.glob("*/tiny/**/manifest.json")
+        paths = self.folder.glob("*/tiny/**/manifest.json")
         return {
             path.relative_to(self.folder).as_posix(): path.read_text(encoding="utf-8")
-            for path in found
+            for path in paths
             if not {"stores", "tapes"} & set(path.parts)
         }
 
@@ -201,7 +201,7 @@ class Project:
         return Project(folder, self.config)
 
 
-def of(run, seed=0, variant="paper"):
+def folders_of(run, seed=0, variant="paper"):
     """Folders of what one more run makes."""
     return {f"results/tiny/{variant}/{kind}/{run}/seed-{seed}" for kind in ("runs", "evaluations")}
 

@@ -76,9 +76,9 @@ class Figure(FigureOfLosses):
         return {"at": self.at, "losses": len(self.losses)}
 
     def draw(self, canvas, material):
-        found = read_data(material)
-        canvas.subplots().plot([0], [found["at"]], marker="o")
-        return Description(caption=[f"Losses: {found['losses']}, at {self.at}."])
+        data = read_data(material)
+        canvas.subplots().plot([0], [data["at"]], marker="o")
+        return Description(caption=[f"Losses: {data['losses']}, at {self.at}."])
 '''
 """A kind of figure."""
 

@@ -12,5 +12,5 @@ def embedded(images, captions, owner, similarity=DOT, **ids):
 
 def under(tested, protocol="5K", fold_size=DEFAULT_FOLD_SIZE, rerank=None):
     """The evaluation of a test set under one protocol."""
-    (found,) = evaluate(tested, [own_captions(tested.caption_to_image, protocol, fold_size)], rerank)
-    return found
+    (evaluation,) = evaluate(tested, [own_captions(tested.caption_to_image, protocol, fold_size)], rerank)
+    return evaluation

@@ -42,8 +42,8 @@ def loss(scores, options=Options(), batch=WHOLE):
     assert torch.equal(state.owner[batch.caption_rows], batch.image_rows)
     costs = hinge_costs(scores, options.alpha, batch)
     mix = torch.sigmoid(state.mix + batch.epoch / batch.epochs)
-    each = sum(mix * cost.max(dim=1).values + (1 - mix) * cost.sum(dim=1) for cost in costs)
-    return (each * state.weight[batch.image_rows[: batch.queries]]).sum()
+    costs_of_queries = sum(mix * cost.max(dim=1).values + (1 - mix) * cost.sum(dim=1) for cost in costs)
+    return (costs_of_queries * state.weight[batch.image_rows[: batch.queries]]).sum()
 '''
 RUN = tiny.change(tiny.FROZEN, loss=Component("weighed_hinges"))
 

@@ -29,19 +29,19 @@ def index(similarity=DOT, **changes):
     words = Vocabulary((*SPECIAL, "a", "dog", "red"), {}, 1, ("train",), 1, "")
     encoder = build_encoder(run.encoder)
     joint = JointEmbedding(run.model, encoder.dim, len(words))
-    made = np.random.default_rng(0)
+    numbers = np.random.default_rng(0)
     owners = np.array([0, 1, 1, 2, 3, 3, 3, 5, 5, 5, 6, 6])
     answers = Index(
         Model(run, joint, words, encoder, torch.device("cpu")),
         Path("run"),
         "nowhere",
-        made.normal(size=(7, DIM)).astype(np.float32),
+        numbers.normal(size=(7, DIM)).astype(np.float32),
         [f"id-{row}" for row in range(7)],
         [f"{row}.jpg" for row in range(7)],
-        made.normal(size=(12, DIM)).astype(np.float32),
+        numbers.normal(size=(12, DIM)).astype(np.float32),
         CAPTIONS,
         owners,
-        made.integers(0, 256, (20, 9, 9, 3), np.uint8),
+        numbers.integers(0, 256, (20, 9, 9, 3), np.uint8),
         np.arange(7) + 5,
     )
     return dataclasses.replace(answers, **changes)

@@ -9,12 +9,12 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 def blocks(page):
     """Indented and fenced blocks of a page's text, without their indentation."""
-    found = re.findall(r"^```(?:python|toml)\n((?:.*\n)*?)```|((?:^(?: {4}.*)?\n)+)", page, re.MULTILINE)
-    texts = [textwrap.dedent(fenced or indented).strip() for fenced, indented in found]
+    matches = re.findall(r"^```(?:python|toml)\n((?:.*\n)*?)```|((?:^(?: {4}.*)?\n)+)", page, re.MULTILINE)
+    texts = [textwrap.dedent(fenced or indented).strip() for fenced, indented in matches]
     return [text for text in texts if text]
 
 
-def one(texts, start):
+def block(texts, start):
     """The only block that begins so."""
     (text,) = [text for text in texts if text.startswith(start)]
     return text
@@ -22,4 +22,4 @@ def one(texts, start):
 
 def squared_hinges():
     """The loss that the page about objectives adds."""
-    return one(blocks((DOCS / "extending.md").read_text(encoding="utf-8")), '"""Squared hinges')
+    return block(blocks((DOCS / "extending.md").read_text(encoding="utf-8")), '"""Squared hinges')
