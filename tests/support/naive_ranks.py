@@ -1,6 +1,12 @@
 """Ranks by their definition, in loops."""
 
+from contextlib import contextmanager
+
 import numpy as np
+import pytest
+
+from vsepp.evaluation import embedding_scores
+from vsepp.evaluation.best import BestLists
 
 
 def naive_ranks(table, positives):
@@ -25,3 +31,18 @@ def best(scores, k):
     """Items and scores of the k best of each row."""
     items = np.argsort(-scores, axis=1, kind="stable")[:, :k]
     return items, np.take_along_axis(scores, items, axis=1)
+
+
+def lists_of(scores, of_images, of_captions):
+    """The best captions of each image, and the best images of each caption."""
+    return BestLists(best(scores, of_images), best(scores.T, of_captions))
+
+
+@contextmanager
+def block_sizes(tile, elements):
+    """Scores of embeddings are computed in such tiles and blocks of so many numbers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedding_scores, "_TILE", tile)
+        patch.setattr(embedding_scores, "_ON_CPU", elements)
+        patch.setattr(embedding_scores, "_ON_DEVICE", elements)
+        yield

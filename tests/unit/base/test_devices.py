@@ -125,20 +125,20 @@ def test_a_claim_is_given_back_and_visibility_is_as_it_was(tmp_path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("variable", "expected"),
     [
         (None, ("0", "1", "2", "3", "4", "5")),
         ("3,5", ("3", "5")),
         (" 5 , 3 ", ("5", "3")),
+        ("NoDevFiles", ()),
         ("-1", ()),
         ("2,9,3", ("2",)),
-        ("NoDevFiles", ()),
     ],
 )
-def test_only_gpus_that_are_visible_are_taken(monkeypatch, given, expected):
+def test_only_gpus_that_are_visible_are_taken(monkeypatch, variable, expected):
     monkeypatch.delenv(devices.VISIBLE, raising=False)
-    if given is not None:
-        monkeypatch.setenv(devices.VISIBLE, given)
+    if variable is not None:
+        monkeypatch.setenv(devices.VISIBLE, variable)
     for number, gpus in ((6, expected), (0, ())):
         monkeypatch.setattr(devices, "installed", lambda number=number: number)
         assert devices.visible_gpus() == gpus

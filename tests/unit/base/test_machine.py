@@ -53,9 +53,7 @@ def test_auto_says_that_it_takes_the_cpu_although_a_gpu_was_claimed(monkeypatch,
     assert not caplog.text
 
 
-@pytest.mark.parametrize(
-    "wanted", ["mps", "cpu:0", "cuda:", "cuda:-1", "cuda:٣", "cuda:07", "CPU", "cuda:0,1", ""]
-)
+@pytest.mark.parametrize("wanted", ["mps", "cuda:-1", "cuda:٣", "cuda:0,1"])
 def test_what_names_no_device_that_is_promised_is_refused(wanted):
     for use in (use_machine, present_device):
         with pytest.raises(VseppError, match=f"device: got '{wanted}'"):

@@ -83,7 +83,6 @@ def test_a_step_whose_shell_was_killed_publishes_only_where_no_rule_waited_for_i
     (tmp_path / "end").touch()
     if waits:
         wait_until(lambda: "has ended" in log.read_text())
-        assert "nothing was written: the job of Snakemake that asked for it has ended" in log.read_text()
     else:
         wait_until((tmp_path / "published").exists)
     assert (output / MANIFEST).exists() != waits

@@ -4,7 +4,7 @@ from math import comb, erfc
 
 import numpy as np
 import pytest
-from embedded_sets import embedded, under
+from embedded_sets import noisy, under
 from trained_models import ranks_of
 
 from vsepp.evaluation import intervals
@@ -62,9 +62,7 @@ def test_with_many_tests_a_small_p_can_still_be_told():
 def test_the_mean_over_the_images_is_the_metric(protocol, metric):
     rng = np.random.default_rng(3)
     owner = rng.permutation(np.repeat(np.arange(53), rng.integers(1, 6, 53)))
-    images = rng.standard_normal((53, 8))
-    captions = images[owner] + 1.5 * rng.standard_normal((len(owner), 8))
-    evaluation = under(embedded(images, captions, owner), protocol, 10)
+    evaluation = under(noisy(owner, 8, 1.5, rng), protocol, 10)
     values = per_image(evaluation.ranks, metric)
     direction, _, name = metric.partition("_")
     side = (
@@ -114,18 +112,6 @@ def test_an_effect_is_the_second_less_the_first_seed_by_seed():
     assert turned.value == pytest.approx(-difference.value)
 
 
-def test_the_bootstrap_agrees_with_the_normal_approximation():
-    rng = np.random.default_rng(1)
-    first, second = 100.0 * (rng.random((2, 2000)) < [[0.5], [0.55]])
-    difference = effect([first], [second])
-    half = 1.96 * np.std(second - first, ddof=1) / np.sqrt(2000)
-    assert (difference.images.low, difference.images.high) == pytest.approx(
-        (difference.value - half, difference.value + half), abs=0.15
-    )
-    single = intervals.image_interval(first)
-    assert (single.high - single.low) / 2 == pytest.approx(1.96 * np.std(first) / np.sqrt(2000), rel=0.05)
-
-
 def test_a_permutation_of_few_images_is_exact():
     # Five images differ, all for the second model: 2 of 2^5 signs are as extreme.
     first, second = np.zeros(30), np.repeat([0.0, 100.0], [25, 5])
@@ -148,24 +134,24 @@ NEARLY = np.repeat([0.0, 100.0], [151, 49])
 
 
 @pytest.mark.parametrize(
-    ("over", "of", "sign", "why"),
+    ("first", "second", "sign", "why"),
     [
         ([BASE, BASE], [BETTER, NEARLY], 1, ""),
         ([BETTER, NEARLY], [BASE, BASE], -1, ""),
         ([BASE], [BETTER], 0, "one seed"),
-        ([BASE, BASE], [BETTER, BETTER], 0, "the seeds have equal results, so they give no interval"),
-        ([BASE, BASE], [BETTER, WORSE], 0, "the interval over the seeds contains zero"),
+        ([BASE, BASE], [BETTER, BETTER], 0, "equal results"),
+        ([BASE, BASE], [BETTER, WORSE], 0, "over the seeds"),
         (
             [BASE, BASE],
             [BASE, np.repeat([0.0, 100.0], [199, 1])],
             0,
-            "the interval over the images contains zero",
+            "over the images",
         ),
     ],
 )
-def test_a_difference_counts_where_seeds_and_images_say_so_else_it_is_said_why(over, of, sign, why):
-    difference = effect(over, of)
-    assert (difference.sign, difference.why) == (sign, why)
+def test_a_difference_counts_where_seeds_and_images_say_so_else_it_is_said_why(first, second, sign, why):
+    difference = effect(first, second)
+    assert difference.sign == sign and why in difference.why
 
 
 def test_all_that_is_told_together_is_corrected_together():
@@ -182,7 +168,7 @@ def test_a_level_has_mean_deviation_and_both_intervals():
     level = Level(by_seed, lambda: values.mean(axis=0))
     assert (level.mean, level.sd) == pytest.approx((np.mean(by_seed), np.std(by_seed, ddof=1)))
     assert level.images == image_interval(values.mean(axis=0)) and level.seeds == seed_interval(by_seed)
-    assert level.interval == max(level.images, level.seeds, key=lambda one: one.high - one.low)
+    assert level.interval == max(level.images, level.seeds, key=lambda interval: interval.high - interval.low)
     alone = Level(by_seed[:1])
     assert (alone.sd, alone.images, alone.seeds, alone.interval) == (None, None, None, None)
 

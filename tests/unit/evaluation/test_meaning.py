@@ -37,14 +37,11 @@ def noisy(rows, part):
 FIVE = IMAGES[OWN]
 REPEATED = {
     "equal": (FIVE, "images[::5]"),
-    "rounded as bfloat16": (noisy(FIVE, 1e-4), "images[::5]"),
     "noise of half precision": (noisy(FIVE, 4e-3), "images[::5]"),
     "tiled with noise": (noisy(np.tile(IMAGES, (5, 1)), 4e-3), "images[:60]"),
     "as often as captions": (noisy(np.repeat(IMAGES, 3 + OWN[:N] % 3, 0), 2e-3), "each image once"),
     "two in three twice": (np.concatenate([IMAGES, IMAGES[:40]]), "each image once"),
-    "more often than most data have captions": (np.repeat(IMAGES[:12], 24, 0), "images[::24]"),
     "with an offset": (5 + 0.01 * FIVE, "images[::5]"),
-    "not all of the last": (FIVE[:-2], "each image once"),
     "in any order": (FIVE[DRAWN.permutation(5 * N)], "each image once"),
 }
 
@@ -64,13 +61,12 @@ def test_images_that_are_listed_several_times_are_refused_with_the_cure(case):
 @pytest.mark.parametrize(
     "images",
     [
-        np.ones((N, 16), np.float32),
         np.ones((N, 16), np.float32) * (1 + 1e-6 * DRAWN.standard_normal((N, 16)).astype(np.float32)),
         np.concatenate([IMAGES, IMAGES[:5]]),
         np.repeat(IMAGES[:2], 30, 0),
         np.stack([np.cos(np.arange(N) / N), np.sin(np.arange(N) / N)], 1).repeat(8, 1),
     ],
-    ids=["collapsed", "collapsed up to rounding", "a few doubles", "two embeddings for all", "a path"],
+    ids=["collapsed up to rounding", "a few doubles", "two embeddings for all", "a path"],
 )
 def test_collapsed_models_and_a_few_doubles_are_ranked(images):
     assert ranked(images).scores.shape[0] == len(images)

@@ -1,4 +1,4 @@
-"""Ranks against one naive loop, with ties, in blocks, folds and subsets, in every precision."""
+"""Ranks against one naive loop: of one and of several positives, with ties, in blocks, of embeddings, a matrix and lists."""
 
 import itertools
 import os
@@ -7,21 +7,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from embedded_sets import embedded
+from embedded_sets import embedded, truth_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_ranks import assert_ranks
+from naive_ranks import assert_ranks, block_sizes, lists_of
 from packages import MANHATTAN as INSTALLED
 from packages import install
 from processes import python
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation import embedding_scores as blocks
-from vsepp.evaluation.embedding_scores import on_grid
-from vsepp.evaluation.paper import retrieval_metrics
-from vsepp.evaluation.ranks import retrieval_ranks
-from vsepp.evaluation.truth import own_captions
+from vsepp.evaluation.embedding_scores import EmbeddingScores, on_grid
+from vsepp.evaluation.ranks import rank, retrieval_ranks
+from vsepp.evaluation.scores import ScoreMatrix
+from vsepp.evaluation.truth import Positives, own_captions
 
 DOT, ORDER, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 MANHATTAN = Component("manhattan", {"power": 1.0})
@@ -89,31 +88,65 @@ def test_ranks_by_hand(scores, owner, i2t, t2i):
     assert (ranks["i2t"].ranks.tolist(), ranks["t2i"].ranks.tolist()) == (i2t, t2i)
 
 
+def some_truth(rng, n_images, n_captions):
+    """Some images and captions ask; each has one to all of the other side as positives."""
+    sides = []
+    for queries, gallery in ((n_images, n_captions), (n_captions, n_images)):
+        asking = np.flatnonzero(rng.random(queries) < 0.7)
+        asking = asking if len(asking) else np.array([0])
+        pairs = [
+            (query, item)
+            for query in asking
+            for item in rng.choice(gallery, rng.integers(1, gallery + 1), replace=False)
+        ]
+        sides.append(Positives.from_pairs(*np.array(rng.permutation(pairs)).T))
+    return truth_of(*sides)
+
+
 @st.composite
 def small_problems(draw):
     """Integers times a power of two: every product and sum is exact, and ties are frequent."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_images, more = draw(st.integers(1, 8)), draw(st.integers(0, 12))
     width, largest = draw(st.integers(1, 9)), draw(st.integers(0, 3))
-    sides = [
-        rng.integers(-largest, largest + 1, (rows, width)).astype(np.float32)
-        for rows in (n_images, n_images + more)
-    ]
     scale = np.float32(2.0 ** draw(st.integers(-40, 30)))
-    return sides[0] * scale, sides[1] * scale, owners(rng, n_images, n_images + more)
+    images, captions = (
+        scale * rng.integers(-largest, largest + 1, (rows, width)).astype(np.float32)
+        for rows in (n_images, n_images + more)
+    )
+    own = draw(st.booleans())
+    truth = (
+        own_captions(owners(rng, n_images, len(captions)))
+        if own
+        else some_truth(rng, n_images, len(captions))
+    )
+    return images, captions, truth
+
+
+@settings(max_examples=150, deadline=None)
+@given(small_problems(), st.sampled_from(list(SIMILARITIES.values())), st.sampled_from([1, 7, 100, 1 << 20]))
+def test_ranks_equal_the_double_loop_whatever_holds_the_scores(problem, similarity, elements):
+    images, captions, truth = problem
+    scores = score_matrix(images, captions, similarity)
+    with block_sizes((min(elements, 1024), elements), elements):
+        forms = [EmbeddingScores(images, captions, similarity, device) for device in DEVICES]
+        forms += [ScoreMatrix(scores), lists_of(scores, *reversed(scores.shape))]
+        for form in forms:
+            assert_ranks(rank(form, truth), scores, truth)
 
 
 @settings(max_examples=100, deadline=None)
-@given(small_problems(), st.sampled_from(list(SIMILARITIES.values())), st.sampled_from([1, 7, 100, 1 << 20]))
-def test_ranks_equal_the_double_loop_wherever_they_are_counted(problem, similarity, elements):
-    images, captions, owner = problem
-    scores, truth = score_matrix(images, captions, similarity), own_captions(owner)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_TILE", (min(elements, 1024), elements))
-        patch.setattr(blocks, "_ON_CPU", elements)
-        patch.setattr(blocks, "_ON_DEVICE", elements)
-        for device in DEVICES:
-            assert_ranks(ranked(images, captions, owner, similarity, device), scores, truth)
+@given(small_problems(), st.data())
+def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
+    images, captions, truth = problem
+    scores = score_matrix(images, captions, DOT)
+    lists = lists_of(scores, *(data.draw(st.integers(1, size)) for size in reversed(scores.shape)))
+    ranks = rank(lists, truth)
+    for task, table in (("i2t", scores), ("t2i", scores.T)):
+        below = np.full(table.shape, -np.inf)
+        np.put_along_axis(below, *lists.lists[task], axis=1)
+        alone = rank(ScoreMatrix(below if task == "i2t" else below.T), truth)[task]
+        np.testing.assert_array_equal(ranks[task].ranks, alone.ranks)
 
 
 # Inner products that are all but equal, held to integer arithmetic, which rounds nothing.
@@ -157,9 +190,7 @@ def integers(vectors):
 def test_ranks_are_those_of_integer_arithmetic_in_blocks_of_any_size_and_on_a_device(problem, tile):
     images, captions, owner = problem
     scores = integers(images) @ integers(captions).T
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "_TILE", tile)
-        patch.setattr(blocks, "_ON_DEVICE", tile[0] * tile[1])
+    with block_sizes(tile, tile[0] * tile[1]):
         for device in DEVICES:
             assert_ranks(ranked(*problem, DOT, device), scores, own_captions(owner))
 
@@ -177,35 +208,17 @@ def test_the_grid_moves_an_element_by_less_than_a_float32_sum_is_off(problem):
 
 @EVERYWHERE
 @EVERY
-@pytest.mark.parametrize(("n_images", "width"), [(7, 3), (150, 257)])
-def test_a_collapsed_model_ranks_at_chance(n_images, width, similarity, device):
-    """One vector for everything, with values whose products are inexact: all items tie, bit for bit."""
-    rng = np.random.default_rng(n_images)
-    owner = rng.permutation(np.repeat(np.arange(n_images), 3))
-    vector, other = rng.standard_normal((2, width)).astype(np.float32)
-    images, captions = np.tile(vector, (n_images, 1)), np.tile(vector + other, (3 * n_images, 1))
-    ranks = ranked(images, captions, owner, similarity, device)
-    assert set(ranks["t2i"].ranks) == {(n_images - 1) / 2}
-    assert set(ranks["i2t"].ranks) == {(3 * n_images - 3) / 2}
-    if n_images > 20:
-        assert retrieval_metrics(ranks).i2t.r10 == 0
-
-
-@EVERYWHERE
-@EVERY
-def test_repeated_random_vectors_tie_exactly_across_tiles(similarity, device, monkeypatch):
+def test_repeated_random_vectors_tie_exactly_across_tiles(similarity, device):
     """Eight distinct vectors scattered over several tiles and blocks: a rank is then a sum of whole groups."""
     # Ten blocks or so of either problem; what is no inner product is slow, and has no tiles of BLAS.
     large = similarity is DOT
-    monkeypatch.setattr(blocks, "_TILE", (300, 260))
-    monkeypatch.setattr(blocks, "_ON_CPU", 4_011)
-    monkeypatch.setattr(blocks, "_ON_DEVICE", 200_011 if large else 10_011)
     rng = np.random.default_rng(5)
     n_images, n_captions, width = (1111, 2222, 77) if large else (222, 444, 77)
     kinds = rng.standard_normal((8, width)).astype(np.float32)
     kind_of_image, kind_of_caption = rng.integers(0, 8, n_images), rng.integers(0, 8, n_captions)
     owner = rng.permutation(np.arange(n_captions) % n_images)
-    ranks = ranked(kinds[kind_of_image], kinds[kind_of_caption], owner, similarity, device)
+    with block_sizes((300, 260), 200_011 if large else 10_011):
+        ranks = ranked(kinds[kind_of_image], kinds[kind_of_caption], owner, similarity, device)
     table = score_matrix(kinds, kinds, similarity)
     assert len(np.unique(table.round(4))) > 28, "the vectors must differ"
     expected = ranked(table[kind_of_image], np.eye(8)[kind_of_caption], owner, DOT)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from embedded_sets import under
-from naive_ranks import best
+from naive_ranks import lists_of
 
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
@@ -25,7 +25,7 @@ SCORES = IMAGES @ (IMAGES[OWN] + 1.5 * DRAWN.standard_normal((5 * N, 16))).T
 
 
 def listed(k, other=None):
-    return TestSet(BestLists(best(SCORES, k), best(SCORES.T, other or k)), OWN)
+    return TestSet(lists_of(SCORES, k, other or k), OWN)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,7 @@ def test_the_shortest_list_says_how_deep_a_ranking_is(tmp_path):
 
 def test_models_are_compared_in_what_both_lists_tell(tmp_path, capsys):
     for k in (10, 3):
-        (a, x), (b, y) = best(SCORES, k), best(SCORES.T, k)
-        arrays = {"i2t_items": a, "i2t_scores": x, "t2i_items": b, "t2i_scores": y, "caption_to_image": OWN}
-        np.savez(tmp_path / f"{k}.npz", **arrays)
+        listed(k).save(tmp_path / f"{k}.npz")
         assert main(["evaluate", str(tmp_path / f"{k}.npz"), "--output", str(tmp_path / f"out{k}")]) == 0
     capsys.readouterr()
     for names in (("out10", "out3"), ("10.npz", "out3"), ("3.npz", "3.npz")):

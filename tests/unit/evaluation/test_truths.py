@@ -1,146 +1,18 @@
-"""Ranks and metrics of truths with several positives, from embeddings, a matrix of scores and k-best lists."""
+"""Metrics of truths with several positives, what is kept of them, and what cannot be ranked."""
 
 import math
 
 import numpy as np
 import pytest
-import torch
-from embedded_sets import embedded, under
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from naive_ranks import assert_ranks, best
+from embedded_sets import embedded, truth_of, under
 
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import Component
 from vsepp.evaluation.best import BestLists
-from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import METRICS, per_image
 from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank, retrieval_ranks
-from vsepp.evaluation.scores import ScoreMatrix, counts_above
+from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import Positives, Truth, own_captions
-from vsepp.models.similarity import Similarity
-
-
-def truth_of(i2t, t2i, **ids):
-    """A truth of images whose own captions are not known: each caption's image is its row."""
-    every = 1 + max(*t2i.queries, *i2t.items)
-    return Truth("some", {"i2t": i2t, "t2i": t2i}, caption_to_image=np.arange(every), **ids)
-
-
-def some_truth(rng, n_images, n_captions):
-    """Some images and captions ask; each has one to all of the other side as positives."""
-    sides = []
-    for queries, gallery in ((n_images, n_captions), (n_captions, n_images)):
-        asking = np.flatnonzero(rng.random(queries) < 0.7)
-        asking = asking if len(asking) else np.array([0])
-        pairs = [
-            (query, item)
-            for query in asking
-            for item in rng.choice(gallery, rng.integers(1, gallery + 1), replace=False)
-        ]
-        sides.append(Positives.from_pairs(*np.array(rng.permutation(pairs)).T))
-    return truth_of(*sides)
-
-
-@st.composite
-def problems(draw):
-    """Small integers, so that all scores are exact and many are tied."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sizes = draw(st.integers(1, 7)), draw(st.integers(1, 12))
-    largest, width = draw(st.integers(0, 3)), draw(st.integers(1, 5))
-    sides = (rng.integers(-largest, largest + 1, (n, width)).astype(np.float32) for n in sizes)
-    return *sides, some_truth(rng, *sizes)
-
-
-def lists_of(scores, of_images, of_captions):
-    """The best captions of each image, and the best images of each caption."""
-    return BestLists(best(scores, of_images), best(scores.T, of_captions))
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems(), st.sampled_from(["dot", "order"]), st.sampled_from([None, torch.device("cpu")]))
-def test_ranks_of_all_positives_equal_the_double_loop(problem, similarity, device):
-    images, captions, truth = problem
-    scores = np.asarray(
-        Similarity(Component(similarity)).matrix(images.astype(np.float64), captions.astype(np.float64))
-    )
-    # Not every image need have a caption of its own: the truth says what is correct.
-    assert_ranks(rank(EmbeddingScores(images, captions, Component(similarity), device), truth), scores, truth)
-    assert_ranks(rank(ScoreMatrix(scores), truth), scores, truth)
-    assert_ranks(rank(lists_of(scores, *reversed(scores.shape)), truth), scores, truth)
-
-
-@settings(max_examples=100, deadline=None)
-@given(problems(), st.data())
-def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
-    images, captions, truth = problem
-    scores = images.astype(np.float64) @ captions.T.astype(np.float64)
-    of_images, of_captions = (data.draw(st.integers(1, size)) for size in reversed(scores.shape))
-    lists = lists_of(scores, of_images, of_captions)
-    ranks = rank(lists, truth)
-    for task, table in (("i2t", scores), ("t2i", scores.T)):
-        below = np.full(table.shape, -np.inf)
-        np.put_along_axis(below, *lists.lists[task], axis=1)
-        alone = rank(ScoreMatrix(below if task == "i2t" else below.T), truth)[task]
-        np.testing.assert_array_equal(ranks[task].ranks, alone.ranks)
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32]))
-def test_sorted_and_compared_counts_are_the_same(seed, dtype):
-    """One positive each is compared with its row, several are searched in the sorted row; infinite scores are scores."""
-    rng = np.random.default_rng(seed)
-    n, m = rng.integers(1, 9, 2)
-    scores = rng.choice(np.array([-np.inf, -1, 0, 1, 2, np.inf], dtype), (n, m))
-    queries, items = np.argwhere(
-        rng.random((n, m + 2)) < rng.random()
-    ).T  # the last two columns are items elsewhere
-    right = rng.choice(scores.ravel(), len(queries))
-    before = scores.copy()
-    expected = []
-    for query, value in zip(queries, right, strict=True):
-        wrong = np.delete(scores[query], [item for item in items[queries == query] if item < m])
-        expected.append([(wrong > value).sum(), (wrong >= value).sum()])
-    together = counts_above(scores, queries, items, right)
-    alone = counts_above(torch.from_numpy(scores), queries, items, right)
-    np.testing.assert_array_equal(together, np.reshape(expected, (-1, 2)).T)
-    np.testing.assert_array_equal(alone, together)
-    np.testing.assert_array_equal(scores, before)
-
-
-@pytest.mark.parametrize("similarity", ["dot", "order"])
-def test_on_more_than_a_tile_ranks_of_many_positives_equal_a_matrix(similarity):
-    rng = np.random.default_rng(3)
-    images, captions = (rng.standard_normal((n, 24)).astype(np.float32) for n in (1100, 2300))
-    images[5:50] = images[4]
-    captions[7:90] = captions[6]
-    pairs = np.unique(rng.integers(0, (1100, 2300), (9000, 2)), axis=0)
-    truth = truth_of(Positives.from_pairs(*pairs[:6000].T), Positives.from_pairs(*pairs[3000:, ::-1].T))
-    scores = EmbeddingScores(images, captions, Component(similarity))
-    grid = np.meshgrid(np.arange(1100), np.arange(2300), indexing="ij")
-    every = scores.pair_scores(grid[0].ravel(), grid[1].ravel(), "i2t").reshape(1100, 2300)
-    ranks, expected = rank(scores, truth), rank(ScoreMatrix(every), truth)
-    for task in ("i2t", "t2i"):
-        np.testing.assert_array_equal(ranks[task].ranks, expected[task].ranks)
-    few = truth_of(Positives.from_pairs(*pairs[:40].T), Positives.from_pairs(*pairs[:40, ::-1].T))
-    assert_ranks(rank(scores, few), every, few)
-
-
-def test_more_positives_of_a_query_than_a_block_has_images_are_counted_in_parts():
-    rng = np.random.default_rng(5)
-    images, captions = (rng.integers(-2, 3, (n, 4)).astype(np.float32) for n in (90, 300))
-    pairs = np.argwhere(rng.random((90, 300)) < 0.5)
-    truth = truth_of(Positives.from_pairs(*pairs.T), Positives.from_pairs(*pairs[:, ::-1].T))
-    scores = images.astype(np.float64) @ captions.T
-    expected = rank(ScoreMatrix(scores), truth)
-    on_device = EmbeddingScores(images, captions, device=torch.device("cpu"))
-    for form in (EmbeddingScores(images, captions), on_device, lists_of(scores, 300, 90)):
-        for task, ranks in rank(form, truth).items():
-            np.testing.assert_array_equal(ranks.ranks, expected[task].ranks)
-
-
-# Metrics.
 
 
 def test_metrics_equal_loops_over_ranked_lists():

@@ -7,22 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cxc_files import write_rated
-from embedded_sets import embedded
+from embedded_sets import embedded, noisy
+from naive_ranks import lists_of, naive_ranks
 from scipy import stats
 
 from tests.support.flickr8k import SHARED
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation.best import BestLists
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.gallery import Gallery
 from vsepp.evaluation.metrics import METRICS, per_image
-from vsepp.evaluation.ranks import rank
 from vsepp.evaluation.ratings import correlation
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import Positives, Ratings, Truth
+from vsepp.evaluation.truth import Ratings
 from vsepp.evaluation.truths import cxc, eccv
 
 IMAGES, CAPTIONS = np.array([30, 10, 20]), np.array([7, 5, 6, 1, 2, 9])
@@ -60,31 +59,21 @@ def small_set(rng, images=IMAGES, captions=CAPTIONS):
 
 
 def naive(tested, truth, task):
-    """By ids, word by word: wrong items above each positive, and half of those tied; the query is no item."""
-    ids = {"i": list(tested.image_ids), "t": list(tested.caption_ids)}
-    vectors = {"i": tested.scores.images, "t": tested.scores.captions}
-    of_truth = {"i": truth.image_ids, "t": truth.caption_ids}
-    positives, ranks = truth.tasks[task], []
-    for place, query in enumerate(positives.queries):
-        asking = of_truth[task[0]][query]
-        own = [
-            of_truth[task[2]][item]
-            for item in positives.items[positives.starts[place] : positives.starts[place + 1]]
-        ]
-        gallery = [id for id in ids[task[2]] if task[0] != task[2] or id != asking]
-        scores = {
-            id: float(vectors[task[0]][ids[task[0]].index(asking)] @ vectors[task[2]][ids[task[2]].index(id)])
-            for id in gallery
-        }
-        wrong = [scores[id] for id in gallery if id not in own]
-        for id in own:
-            if id not in scores:
-                ranks.append(float(len(gallery)))  # behind all that is ranked
-                continue
-            ranks.append(
-                sum(score > scores[id] for score in wrong) + sum(score == scores[id] for score in wrong) / 2
-            )
-    return ranks
+    """Ranks by ids: the query is no item of its own, and what is not in the gallery is behind all that is."""
+    vectors = {
+        "i": dict(zip(tested.image_ids.tolist(), tested.scores.images, strict=True)),
+        "t": dict(zip(tested.caption_ids.tolist(), tested.scores.captions, strict=True)),
+    }
+    ids = {"i": np.asarray(truth.image_ids).tolist(), "t": np.asarray(truth.caption_ids).tolist()}
+    (asking, _, sought), positives = task, truth.tasks[task]
+    table = np.full((len(ids[asking]), len(ids[sought])), np.nan)
+    for row, column in np.ndindex(*table.shape):
+        query, item = ids[asking][row], ids[sought][column]
+        if query in vectors[asking] and item in vectors[sought] and (asking != sought or query != item):
+            table[row, column] = vectors[asking][query] @ vectors[sought][item]
+    ranks = naive_ranks(table, positives)
+    ranks[[ids[sought][item] not in vectors[sought] for item in positives.items]] = len(vectors[sought])
+    return ranks.tolist()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -101,9 +90,7 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
     for name, array in evaluation.arrays.items():
         np.testing.assert_array_equal(again.arrays[name], array)
     matrix = turned.scores.images @ turned.scores.captions.T
-    items = np.tile(np.arange(6), (3, 1)), np.tile(np.arange(3), (6, 1))
-    lists = BestLists((items[0], matrix), (items[1], matrix.T))
-    for scores in (ScoreMatrix(matrix), lists):
+    for scores in (ScoreMatrix(matrix), lists_of(matrix, 6, 3)):
         by_scores = judge(replace(turned, scores=scores), truth)
         assert list(by_scores.ranks) == ["i2t", "t2i"]
         for task, ranks in by_scores.ranks.items():
@@ -121,15 +108,9 @@ def test_ratings_go_with_lists_as_with_the_matrix_whose_scores_they_hold(seed):
     truth = Gallery.from_ids(*own).truth("rated", ratings=rated, i2t=own, t2i=own[::-1])
     scores = rng.standard_normal((40, 40))
     owner = np.argsort(images)[captions - 100]
-    items = [np.argsort(-table, axis=1) for table in (scores, scores.T)]
-    values = [
-        np.take_along_axis(table, best_items, axis=1)
-        for table, best_items in zip((scores, scores.T), items, strict=True)
-    ]
-    lists = BestLists((items[0], values[0]), (items[1], values[1]))
     by_matrix, by_lists = (
         judge(TestSet(form, owner, images, captions), truth).correlations
-        for form in (ScoreMatrix(scores), lists)
+        for form in (ScoreMatrix(scores), lists_of(scores, 40, 40))
     )
     assert by_matrix == by_lists and list(by_matrix) == ["sits"]
 
@@ -160,10 +141,8 @@ def test_ids_and_images_of_captions_that_are_not_the_gallerys_are_refused(change
 COCO = {
     "floats": (IMAGES.astype(float), CAPTIONS.astype(np.float32)),
     "text": (IMAGES.astype(str), CAPTIONS.astype(str)),
-    "padded": ([f"{id:012}" for id in IMAGES], [f"{id:06}" for id in CAPTIONS]),
     "text of floats": ([f"{id}.0" for id in IMAGES], [f" {id}" for id in CAPTIONS]),
     "names of files": ([f"COCO_val2014_{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.uint64)),
-    "paths": ([f"val2017/{id:012}.jpg" for id in IMAGES], CAPTIONS.astype(np.int16)),
 }
 
 
@@ -181,10 +160,7 @@ def test_ids_of_coco_are_taken_in_the_forms_that_people_keep_them_in(form):
     [
         ([30, 10.5, 20], r"row 1 is 10\.5"),
         ([30, 10, np.nan], "row 2 is nan"),
-        ([2.0**60, 10, 20], "row 0 is 1"),
-        (["30", " ", "20"], "row 1 is ' '"),
         (["a\x1b[2J", "10", "20"], r"row 0 is 'a\\x1b"),
-        (np.array([30, 10, 20], object), "object"),
         ([[30, 10, 20]], r"int64 \(1, 3\)"),
     ],
 )
@@ -275,11 +251,9 @@ def test_counts_of_crisscrossed_captions_and_its_gallery():
 
 def of_gallery(truth, noise=4.0):
     """Made-up embeddings of a whole gallery, whose scores are all different in float32."""
-    rng, owner = np.random.default_rng(0), truth.caption_to_image
-    images = rng.standard_normal((len(truth.image_ids), 32))
-    captions = images[owner] + noise * rng.standard_normal((len(owner), 32))
-    ids = np.asarray(truth.caption_ids)[: len(owner)]
-    return embedded(images, captions, owner, image_ids=np.asarray(truth.image_ids), caption_ids=ids)
+    owner = truth.caption_to_image
+    images, captions = np.asarray(truth.image_ids), np.asarray(truth.caption_ids)[: len(owner)]
+    return noisy(owner, 32, noise, np.random.default_rng(0), image_ids=images, caption_ids=captions)
 
 
 @needs_eccv
@@ -331,19 +305,9 @@ def test_ratings_at_the_threshold_are_positive_and_captions_of_one_image_ask_for
     assert cxc.read(packed).digest == truth.digest
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("4.2", "9"), ("4.2", "nan"), ("4.2", "٣.٥"), ("sentid:3", "sentid:x"), (",4.2", "")]
-)
+@pytest.mark.parametrize(("old", "new"), [("4.2", "nan"), ("sentid:3", "sentid:x"), (",4.2", "")])
 def test_a_row_that_is_no_rating_is_named(tmp_path, old, new):
     files = write_rated(tmp_path, **PAIRS)
     files["sts"].write_text(files["sts"].read_text().replace(old, new))
     with pytest.raises(VseppError, match=r"sts_test\.csv: row 2"):
         cxc.read(files)
-
-
-def test_positives_among_themselves_leave_out_the_query():
-    own = Positives.from_pairs(np.arange(3), np.arange(3))
-    among = Positives.from_pairs(np.array([0, 2]), np.array([1, 0]))
-    truth = Truth("x", {"i2t": own, "t2i": own, "i2i": among}, caption_to_image=np.arange(3))
-    by_task = rank(EmbeddingScores(np.eye(3), np.eye(3)), truth)
-    assert by_task["i2i"].ranks.tolist() == [0.5, 0.5]  # tied with the one wrong item, the query apart

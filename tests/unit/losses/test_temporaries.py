@@ -42,7 +42,7 @@ def largest_of_a_step(objective, similarity):
     """Bytes of the largest tensor of scores, loss and gradients, of `QUERIES` among `PAIRS` that are all candidates."""
     embeddings = [normalize(torch.randn(PAIRS, DIM)).requires_grad_() for _ in range(2)]
     negatives = torch.randperm(PAIRS, generator=torch.Generator().manual_seed(0))
-    (value, _), score = objective.made(), Similarity(similarity).matrix
+    (value, _), score = objective.function(), Similarity(similarity).matrix
     with Largest() as largest:
         scores = score(*embeddings)
         value(scores, order=range(PAIRS), queries=QUERIES, negatives=negatives).backward()

@@ -8,7 +8,6 @@ import textwrap
 from pathlib import Path
 
 import pytest
-import yaml
 from packages import DOTS, MANHATTAN, MEAN_OF_WORDS, MIDDLE, MOMENTUM, OWN_HEAD, install
 from page_blocks import squared_hinges
 from plans import edit
@@ -40,7 +39,8 @@ def table(project, *more_paths):
 def planned(params, **overrides):
     """The same of parameters, where nothing else was edited."""
     return {
-        f"{kind} {name}": made.digest for (kind, name), made in make_plan(params, overrides).table.items()
+        f"{kind} {name}": artefact.digest
+        for (kind, name), artefact in make_plan(params, overrides).table.items()
     }
 
 
@@ -138,8 +138,9 @@ def test_a_component_with_options_is_one_module_and_one_entry(project, before):
     assert new(before, table(project)) == set()
     edit(project.folder / RUNS, entries)
     after = table(project)
-    made = {name for name in new(before, after) if not name.startswith("features")}  # a pooling takes a grid
-    assert made == {f"{kind} {run}/seed-0" for run in entries for kind in ("run", "evaluation")}
+    # A pooling takes a grid, so it has features of its own.
+    artefacts = {name for name in new(before, after) if not name.startswith("features")}
+    assert artefacts == {f"{kind} {run}/seed-0" for run in entries for kind in ("run", "evaluation")}
     # An edit of it makes again what uses it, and nothing else.
     (loss, _), *others = ((module, text) for module, (text, _) in COMPONENTS.items())
     write(project.folder / f"vsepp/{loss}", COMPONENTS[loss][0] + "\n    EDITED = 1\n")
@@ -263,15 +264,6 @@ def test_each_component_of_ours_names_its_source(kind):
     players = {"mini", "vit", "captions_csv", "standings", "linear"}
     for name in components.known(kind):
         assert bool(components.describe(kind, name).citation) != (name in players), name
-
-
-def test_a_data_set_of_a_known_layout_is_an_entry(params, before):
-    data = yaml.safe_load((params / "datasets.yaml").read_text())["datasets"]["flickr8k"]
-    edit(params / "datasets.yaml", {"datasets": {"mine": {**data, "title": "Mine"}}})
-    edit(params.parent / PRESET, {"corpora": {"third": {"dataset": "mine"}}})
-    add_run(params.parent, dataset="third")
-    kinds = sorted(name.split()[0] for name in new(before, planned(params)))
-    assert kinds == ["corpus", "evaluation", "features", "pictures", "run", "store", "tokens"]
 
 
 def test_an_edit_of_what_decides_no_page_makes_no_report_again(project, before):

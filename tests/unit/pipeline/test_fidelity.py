@@ -93,23 +93,6 @@ def test_the_key_alone_changes_what_a_run_is_made_with(key, archives):
     assert [attrgetter(part)(spec) for spec in specs] == expected
 
 
-# Values that neither fidelity has, and keys that have the same value in both.
-OTHER_VALUES = {
-    "runs.default.exif_orientation": ("flickr-vsepp-1c", "eval_store.orientation", "ignored", "applied"),
-    "runs.default.corners": ("coco-vsepp-10c-rv", "eval_crop.corners", "image", "square"),
-    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode", "legacy-master", "legacy-python3"),
-    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "legacy-master", "legacy-python3"),
-}
-
-
-@pytest.mark.parametrize("key", OTHER_VALUES)
-def test_a_value_that_neither_fidelity_has_changes_it_too(key):
-    run, part, *values = OTHER_VALUES[key]
-    options = {"label": "one", "preset": "paper", "only": [run]}
-    specs = [plan(**options, **nested(key, value)).models[run].spec for value in values]
-    assert [attrgetter(part)(spec) for spec in specs] == values
-
-
 @pytest.mark.parametrize("encoder", ["vgg", "resnet"])
 def test_a_frozen_encoder_in_the_codes_mode_trains_another_model(encoder, tmp_path):
     """By its dropout, or by the statistics of the batch."""
@@ -120,8 +103,8 @@ def test_a_frozen_encoder_in_the_codes_mode_trains_another_model(encoder, tmp_pa
         train(run, tiny.data_of(run, places), out / "out", out / "state", torch.device("cpu"))
         maps.append(load_file(out / "out" / "model.safetensors")["image_map.weight"])
     # Weights are of the order of 0.1; what the tape's half precision changes is of the order of 0.00001.
-    for one, other in combinations(maps, 2):
-        assert (one - other).abs().mean() > 0.005
+    for first, second in combinations(maps, 2):
+        assert (first - second).abs().mean() > 0.005
 
 
 def test_every_key_with_two_values_is_tested_above():
@@ -157,8 +140,8 @@ def test_the_documents_commands_are_accepted():
         assert plan.variant in command
 
 
-def test_the_command_of_goals_page_has_the_settings_of_its_authors():
-    """Of the code of VSE++ and of VSE∞, with the margin and τ of GOAL's Figure 2."""
+def test_the_command_of_goals_page_has_the_losses_of_its_authors():
+    """With the margin and τ of GOAL's Figure 2."""
     page = (ROOT / "docs/other-papers.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"--config (.*label=authors.*)", page)
     pairs = [item.split("=", 1) for item in shlex.split(command)]
@@ -168,19 +151,6 @@ def test_the_command_of_goals_page_has_the_settings_of_its_authors():
     for loss in [goal.Options(**dict(loss.options)) for loss in losses]:
         assert (loss.margin, loss.tau, loss.offset, loss.alpha, loss.beta) == (0.2, 10.0, 0.5, 2.0, 10.0)
         assert (loss.threshold, loss.epsilon, loss.empty_sets) == (0.5, 0.1, "zero")
-    vsepp = planned.models["goal-coco-resnet-cir-sig-ms"].spec
-    assert (vsepp.crop.random, vsepp.crop.flip) == ("resized_crop", True)
-    assert (vsepp.schedule.batch_size, vsepp.schedule.learning_rate) == (128, 0.0002)
-    regions = planned.models["goal-coco-butd-cir-sig-ms"].spec
-    assert (regions.schedule.epochs, regions.schedule.learning_rate, regions.schedule.warmup) == (
-        25,
-        0.0005,
-        0,
-    )
-    assert regions.loss.options["curriculum"] == 1 / 25
-    assert regions.size_augmentation.drop_words_by == "mask"
-    grid = planned.models["goal-coco-wsl-cir-sig-ms"].spec
-    assert (grid.schedule.warmup_of, grid.size_augmentation.drop_vectors_by) == ("loss", "image")
 
 
 def test_overlays_that_name_different_keys_are_refused(params):
@@ -192,5 +162,5 @@ def test_overlays_that_name_different_keys_are_refused(params):
     with pytest.raises(VseppError) as error:
         overlays(params)
     where, message = params / "fidelity", str(error.value)
-    assert f"{where}: runs.default.flip: missing in code; paper names it, so give it there too" in message
-    assert f"{where}: corpora.coco.first_images: missing in paper; code names it" in message
+    assert f"{where}: runs.default.flip: missing in code" in message
+    assert f"{where}: corpora.coco.first_images: missing in paper" in message

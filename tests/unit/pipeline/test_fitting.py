@@ -44,7 +44,7 @@ def data(root, name, encoder):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def folders(tmp_path_factory):
     """Runs, the data that they fit to, and folders that are right but for one thing."""
     root = tmp_path_factory.mktemp("made")
     encoder, other = (
@@ -82,21 +82,21 @@ ROLES = {
 SPECS = {"live": LIVE, "of_published": PUBLISHED}
 
 
-def fit(made, run, **given):
+def fit(folders, run, **changes):
     """Hold a run against the data that fit it, except the data that `given` replaces."""
-    read = {role: made / "own" / role for role in ("corpus", *ROLES[run])}
+    read = {role: folders / "own" / role for role in ("corpus", *ROLES[run])}
     if run == "live":
-        read["encoder"] = made / "encoder"
+        read["encoder"] = folders / "encoder"
     if run == "of_published":
-        read["features"] = made / "own" / "published"
-    read |= {role: made / path for role, path in given.items()}
-    require_fitting(SPECS.get(run, specs.RUN), made / run, read)
+        read["features"] = folders / "own" / "published"
+    read |= {role: folders / path for role, path in changes.items()}
+    require_fitting(SPECS.get(run, specs.RUN), folders / run, read)
 
 
 @pytest.mark.parametrize("run", ROLES)
-def test_what_belongs_to_a_run_is_taken_and_what_may_be_left_out_is_not_missed(made, run):
-    fit(made, run)
-    require_fitting(SPECS.get(run, specs.RUN), made / run, {"corpus": made / "theirs" / "corpus"})
+def test_what_belongs_to_a_run_is_taken_and_what_may_be_left_out_is_not_missed(folders, run):
+    fit(folders, run)
+    require_fitting(SPECS.get(run, specs.RUN), folders / run, {"corpus": folders / "theirs" / "corpus"})
 
 
 MISFITS = [
@@ -118,25 +118,25 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("run", "role", "path", "named"), MISFITS)
-def test_what_does_not_belong_to_a_run_is_refused(made, run, role, path, named):
+def test_what_does_not_belong_to_a_run_is_refused(folders, run, role, path, named):
     with pytest.raises(VseppError, match=named) as error:
-        fit(made, run, **{role: path})
-    assert str(error.value).startswith(str(made / (path if role != "corpus" else "own/tokens")))
+        fit(folders, run, **{role: path})
+    assert str(error.value).startswith(str(folders / (path if role != "corpus" else "own/tokens")))
 
 
-def test_a_released_model_knows_its_encoder_by_its_spec_alone(made):
-    fit(made, "released", features="other_weights")
+def test_a_released_model_knows_its_encoder_by_its_spec_alone(folders):
+    fit(folders, "released", features="other_weights")
 
 
-def test_a_run_is_what_its_spec_says_and_as_training_left_it(made, tmp_path):
-    corpus = {"corpus": made / "own" / "corpus"}
-    assert spec_of(made / "run") == specs.RUN
+def test_a_run_is_what_its_spec_says_and_as_training_left_it(folders, tmp_path):
+    corpus = {"corpus": folders / "own" / "corpus"}
+    assert spec_of(folders / "run") == specs.RUN
     with pytest.raises(VseppError, match=r"no config\.json"):
-        spec_of(made / "encoder")
+        spec_of(folders / "encoder")
     other = specs.change(specs.RUN, order_seed=1, precision="bf16")
     with pytest.raises(VseppError, match="order_seed, precision"):
-        require_fitting(other, made / "run", corpus)
-    shutil.copytree(made / "run", tmp_path / "run")
+        require_fitting(other, folders / "run", corpus)
+    shutil.copytree(folders / "run", tmp_path / "run")
     (tmp_path / "run" / "config.json").write_text(to_json(other))
     with pytest.raises(VseppError, match=r"config\.json"):
         require_fitting(specs.RUN, tmp_path / "run", corpus)

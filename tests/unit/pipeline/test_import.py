@@ -3,18 +3,9 @@
 from processes import python
 
 
-def test_importing_the_configuration_is_quick_and_imports_no_torch_and_no_pandas():
-    probe = (
-        "import sys, time; before = time.process_time(); import vsepp.pipeline; print(time.process_time() - before, "
-        "*(m for m in ('torch', 'pandas', 'numpy', 'snakemake', 'dvc') if m in sys.modules))"
-    )
-    taken = []
-    # Processor time, and more than once: the machine may be busy with other tests.
-    while len(taken) < 8 and not (taken and taken[-1] < 1.0):
-        seconds, *imported = python(probe).split()
-        assert imported == []
-        taken.append(float(seconds))
-    assert taken[-1] < 1.0  # torch takes more than two
+def test_importing_the_configuration_imports_no_torch_and_no_pandas():
+    heavy = {"torch", "pandas", "numpy", "snakemake", "dvc"}
+    assert python(f"import sys, vsepp.pipeline; print(sys.modules.keys() & {heavy})") == "set()\n"
 
 
 def test_laying_out_a_plan_imports_all_kinds_of_figures_and_claims_and_nothing_that_draws():

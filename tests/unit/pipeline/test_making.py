@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import chdir
+from contextlib import chdir, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from plans import PARAMS, over, plan
+from plans import PARAMS, merged, plan
 from processes import no_room, python, wait_until
 from projects import TINY
 
@@ -27,7 +28,7 @@ from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.verify import verify
 
 RUN, OTHER = "coco-vsepp-1c", "flickr-vsepp-1c"
-OVERRIDES = over(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
+OVERRIDES = merged(TINY, {"only": [RUN, OTHER], "encoders": {"vgg": {"weights": "random"}}})
 
 
 def make(artefact):
@@ -35,9 +36,9 @@ def make(artefact):
     call("make", artefact.kind, artefact.name, plan=plan(**OVERRIDES).write())
 
 
-def call(*command, **options):
+def call(*command, status=0, **options):
     named = [str(part) for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
-    assert main([*command, *named]) == 0, f"vsepp {command}"
+    assert main([*command, *named]) == status, f"vsepp {command}"
 
 
 def contents(artefact):
@@ -51,7 +52,7 @@ def embeddings(folder):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def project(tmp_path_factory):
     """A folder with all that two runs on two corpora read; only the first one is trained and evaluated."""
     folder = tmp_path_factory.mktemp("made")
     with chdir(folder):
@@ -62,24 +63,16 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def read(made, monkeypatch):
+def read(project, monkeypatch):
     """Role → folder of what embedding with the other run would read, but for its model and word ids."""
-    monkeypatch.chdir(made)
+    monkeypatch.chdir(project)
     inputs = plan(**OVERRIDES).table["run", f"{OTHER}/seed-0"].inputs
     return {role: inputs[role].path for role in ("corpus", "features")}
 
 
-def test_what_steps_leave_verifies(made, monkeypatch):
-    monkeypatch.chdir(made)
-    needed = plan(**OVERRIDES).needed()
-    verdicts = [(row.kind, verify(row, FileCache(Path("known.json")), {})) for row in needed]
-    kinds = {kind for kind, verdict in verdicts if verdict and not verdict.differences}
-    assert kinds == {"scenes", "corpus", "tokens", "store", "encoder", "features", "run", "evaluation"}
-
-
-def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch, tmp_path):
+def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(project, monkeypatch, tmp_path):
     pytest.importorskip("tokenizers")
-    monkeypatch.chdir(made)
+    monkeypatch.chdir(project)
     file, spec = tmp_path / "vocab.txt", VocabularySpec((), 1, kind="wordpieces", file="base/vocab.txt")
     file.write_text("\n".join([*SPECIAL_PIECES, "a", "the", "circle", "##s"]), encoding="utf-8")
     corpus = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["corpus"].path
@@ -90,9 +83,9 @@ def test_word_pieces_are_those_of_a_file_whose_digest_is_kept(made, monkeypatch,
     assert Tokens.load(tmp_path / "pieces").ids[0] == SPECIAL_PIECES.index("[CLS]")
 
 
-def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(shutil.copytree(made, tmp_path / "copy"))
-    changes = over(TINY, {"only": [RUN], "encoders": {"vgg": {"weights": "random"}}})
+def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(project, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(shutil.copytree(project, tmp_path / "copy"))
+    changes = merged(TINY, {"only": [RUN], "encoders": {"vgg": {"weights": "random"}}})
     config = ["--config", *(f"{key}={json.dumps(value)}" for key, value in changes.items())]
     row = plan(**changes).table["evaluation", f"{RUN}/seed-0"]
     before = contents(row)
@@ -106,8 +99,8 @@ def test_a_step_by_its_name_alone_makes_what_the_workflow_makes(made, monkeypatc
     assert f"    fix: vsepp make run {RUN}/seed-0 --config " in capsys.readouterr().err
 
 
-def test_an_evaluation_imports_no_torch(made, monkeypatch):
-    monkeypatch.chdir(made)
+def test_an_evaluation_imports_no_torch(project, monkeypatch):
+    monkeypatch.chdir(project)
     planned = plan(**OVERRIDES)
     row = planned.table["evaluation", f"{RUN}/seed-0"]
     before = contents(row)
@@ -117,46 +110,52 @@ def test_an_evaluation_imports_no_torch(made, monkeypatch):
     assert contents(row) == before
 
 
-def test_a_run_needs_no_spec_and_no_word_ids(made, monkeypatch, tmp_path):
-    monkeypatch.chdir(made)
-    table = plan(**OVERRIDES).table
-    evaluation, trained = (table[kind, f"{RUN}/seed-0"] for kind in ("evaluation", "run"))
-    read = {role: trained.inputs[role].path for role in ("corpus", "features")} | {"run": trained.folder}
-    call("evaluate", output=tmp_path, fold_size=10, protocol="1K", **read)
-    whole, alone = embeddings(trained.folder), embeddings(tmp_path)
-    assert whole.keys() == alone.keys()
-    assert all(np.array_equal(whole[name], alone[name]) for name in whole)
-    kept = json.loads((evaluation.folder / "metrics.json").read_text())
-    assert json.loads((tmp_path / "metrics.json").read_text()) == {"1K": kept["1K"]}
-    inputs = json.loads((tmp_path / "manifest.json").read_text())["inputs"]
-    assert set(inputs) == {"run", "corpus", "features"}
-
-
 def test_ones_own_pictures_are_embedded_by_a_copied_run_and_scored(read, tmp_path, capsys):
     shutil.copytree(f"results/mini/tiny/runs/{RUN}/seed-0", tmp_path / "model")
-    call("evaluate", run=tmp_path / "model", output=tmp_path / "out", **read)
+    options = {"run": tmp_path / "model", "protocol": "1K", "fold_size": 10, "corpus": read["corpus"]}
+    call("evaluate", **options, features=read["features"], output=tmp_path / "out")
     printed = capsys.readouterr().out
-    assert "5K" in printed and "20 images" in printed
+    assert "1K" in printed and "10 images" in printed
     vectors = embeddings(tmp_path / "out")
     assert vectors["image_embeddings"].shape == (20, 128)
     assert len(vectors["caption_embeddings"]) == len(vectors["caption_to_image"]) == 100
-    call("evaluate", run=tmp_path / "model", **read)
+    call("evaluate", **options, features=read["features"])
     assert capsys.readouterr().out == printed, "the same, and nothing is kept"
-
-
-def test_what_does_not_belong_to_the_run_is_refused_and_nothing_is_written(read, tmp_path, capsys):
     theirs = plan(**OVERRIDES).table["run", f"{RUN}/seed-0"].inputs["features"].path
-    options = ["--corpus", str(read["corpus"]), "--features", str(theirs), "--output", str(tmp_path / "out")]
-    assert main(["evaluate", "--run", f"results/mini/tiny/runs/{RUN}/seed-0", *options]) == 1
+    call("evaluate", status=1, **options, features=theirs)
     assert f"{theirs}: " in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
-def test_a_step_whose_rule_was_given_up_leaves_no_folder(made, monkeypatch, tmp_path, capsys):
+def test_a_step_that_was_killed_finds_its_state_and_leaves_a_manifest_when_it_succeeds(tmp_path):
+    """What is left of work on other inputs is not found."""
+    resumed = []
+
+    def run(spec, inputs, out, job):
+        resumed.append((job.state / "half").exists())
+        (job.state / "half").touch()
+        if len(resumed) < 4:
+            raise KeyboardInterrupt
+        return {"words": 7}
+
+    step = replace(STEPS["tokens"], run=run, resumes=True, seed=lambda spec: 3)
+    captions, others = tmp_path / "captions", tmp_path / "others"
+    captions.write_text("captions")
+    others.write_text("others")
+    spec, output = VocabularySpec(("train",), 1), tmp_path / "out"
+    for path in (captions, captions, others, captions):
+        assert not (output / "manifest.json").exists()
+        with nullcontext() if len(resumed) == 3 else pytest.raises(KeyboardInterrupt):
+            make_artefact(Artefact(step, "words", output, spec, {"captions": Input(path)}))
+    assert resumed == [False, True, False, True]
+    manifest = read_manifest(output)
+    assert (manifest["seed"], manifest["facts"], manifest["step"]) == (3, {"words": 7}, "tokens")
+
+
+def test_a_step_whose_rule_was_given_up_leaves_no_folder(project, monkeypatch, tmp_path, capsys):
     # Snakemake takes a folder that is there as made, an empty one too.
     ended = subprocess.Popen(["true"])
     ended.wait()
-    monkeypatch.chdir(made)
+    monkeypatch.chdir(project)
     monkeypatch.setenv(RULE_SHELL, str(ended.pid))
     artefact = next(iter(plan(**OVERRIDES).of_kind("scenes").values()))
     file = plan(**OVERRIDES).write().absolute()

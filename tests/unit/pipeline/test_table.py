@@ -20,9 +20,10 @@ def test_what_is_read_is_what_was_written(tmp_path, overrides):
     read = read_table(laid_out.write(tmp_path))
     assert list(read.table) == list(laid_out.table) and read.files == laid_out.files
     assert (read.resources, read.lock) == (laid_out.resources, PARAMS / "sources.lock.yaml")
-    for made, other in zip(laid_out.table.values(), read.table.values(), strict=True):
-        assert (made.spec, made.folder, dict(made.inputs)) == (other.spec, other.folder, dict(other.inputs))
-        assert made.digest == other.digest
+    for first, second in zip(laid_out.table.values(), read.table.values(), strict=True):
+        assert (first.spec, first.folder) == (second.spec, second.folder)
+        assert dict(first.inputs) == dict(second.inputs)
+        assert first.digest == second.digest
 
 
 def test_a_damaged_table_is_written_again_and_refused_until_then(tmp_path):
@@ -52,6 +53,6 @@ def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
         next(iter(plan().of_kind("corpus").values())).spec,
         scenes=tmp_path / "no",
     )
-    with pytest.raises(MissingInput, match="corpus reads it as its scenes") as error:
+    with pytest.raises(MissingInput, match="scenes") as error:
         read_table(written(tmp_path, artefact)).make("corpus", "corpus")
     assert error.value.path == tmp_path / "no" and not artefact.folder.exists()

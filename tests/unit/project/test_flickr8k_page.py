@@ -26,10 +26,10 @@ def test_the_page_has_levels_and_figures_that_are_kept():
 @pytest.mark.parametrize(("run", "seeds", "captions", "images"), ROWS)
 def test_a_level_is_that_of_the_report(run, seeds, captions, images):
     (row,) = [row for row in rows("tables/losses.csv") if row["run"] == run]
-    found = [
+    cells = [
         f"{float(row[f'ours_{name}']):.1f} ± {float(row[f'sd_{name}']):.1f}" for name in ("i2t_r1", "t2i_r1")
     ]
-    assert [seeds, captions, images] == [row["n_seeds"], *found]
+    assert [seeds, captions, images] == [row["n_seeds"], *cells]
 
 
 def test_image_retrieval_is_ahead_in_the_five_settings_and_caption_retrieval_in_none():
@@ -42,6 +42,6 @@ def test_image_retrieval_is_ahead_in_the_five_settings_and_caption_retrieval_in_
 
 def test_random_crops_and_the_gap_are_those_of_the_claim():
     (row,) = [row for row in rows("claims.csv") if row["claim"] == "crops-widen-the-gap/i2t_r1"]
-    ends = [f"{float(row[f'{over}_{end}']):+.1f}" for over in ("images", "seeds") for end in ("low", "high")]
-    said = f"{float(row['ours']):+.1f} ({ends[0]} to {ends[1]}; {ends[2]} to {ends[3]})"
-    assert said.replace("-", "−") in PAGE
+    ends = [f"{float(row[f'{part}_{end}']):+.1f}" for part in ("images", "seeds") for end in ("low", "high")]
+    text = f"{float(row['ours']):+.1f} ({ends[0]} to {ends[1]}; {ends[2]} to {ends[3]})"
+    assert text.replace("-", "−") in PAGE

@@ -17,9 +17,9 @@ def test_the_table_has_every_objective_of_the_report_as_it_is_there():
     assert {run for _, run, *_ in lines} == set(rows) and len(rows) == 16
     for name, run, *recalls, level, less in lines:
         row = rows[run]
-        for found, direction in zip(recalls, ("i2t", "t2i"), strict=True):
+        for cell, direction in zip(recalls, ("i2t", "t2i"), strict=True):
             assert (
-                found == f"{float(row[f'ours_{direction}_r1']):.1f} ± {float(row[f'sd_{direction}_r1']):.1f}"
+                cell == f"{float(row[f'ours_{direction}_r1']):.1f} ± {float(row[f'sd_{direction}_r1']):.1f}"
             )
         recalls_of = (f"ours_{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
         assert level.partition(" ")[0] == f"{sum(float(row[recall]) for recall in recalls_of):.1f}"

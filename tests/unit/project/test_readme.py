@@ -38,7 +38,7 @@ def test_a_difference_is_that_of_the_claim(claims, claim):
 
 
 def difference(row):
-    ends = [[float(row[f"{over}_{end}"]) for end in ("low", "high")] for over in ("images", "seeds")]
+    ends = [[float(row[f"{part}_{end}"]) for end in ("low", "high")] for part in ("images", "seeds")]
     low, high = max(ends, key=lambda pair: pair[1] - pair[0])
     return f"{float(row['ours']):+.1f} [{low:+.1f}, {high:+.1f}]", f"{float(row['paper']):+.1f}"
 
@@ -70,12 +70,12 @@ def test_the_picture_is_the_answer_to_the_first_command():
     folder = str(PHOTOGRAPHS.relative_to(ROOT))
     asked = ["flickr8k", "--text", SENTENCE, "--pictures", folder, "-k", str(ANSWERS)]
     assert shlex.split(command)[4:] == asked and ROOT / picture == PICTURE
-    found = answers()
-    assert [hit.file_name for hit in found] == [
+    hits = answers()
+    assert [hit.file_name for hit in hits] == [
         "photographer.jpg",
         "grace_hopper.jpg",
         "astronaut.jpg",
         "raccoon.jpg",
     ]
     scores = [float(score) for score in re.findall(r"\d\.\d{3}", alternative)]
-    assert [hit.score for hit in found] == pytest.approx(scores, abs=0.002)
+    assert [hit.score for hit in hits] == pytest.approx(scores, abs=0.002)

@@ -18,5 +18,7 @@ def test_every_record_of_flickr8k_stands_for_a_run():
         plan(preset="flickr8k", papers=[paper])
         for paper in ("flickr8k_study", "objectives", "vse_infinity_study")
     ]
-    found = {(run, seed) for made in plans for run, model in made.models.items() for seed in model.recorded}
-    assert found == set(Study(RESULTS / "flickr8k").models)
+    recorded = {
+        (run, seed) for planned in plans for run, model in planned.models.items() for seed in model.recorded
+    }
+    assert recorded == set(Study(RESULTS / "flickr8k").models)

@@ -11,14 +11,14 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def pins():
-    found = {}
+    versions = {}
     text = (ROOT / "requirements.lock").read_text()
     for block in re.split(r"\n(?=\S)", text.replace("\\\n", " ")):
         match = re.match(r"([A-Za-z0-9._-]+)==(\S+)", block)
         if match:
             assert "--hash=sha256:" in block, f"{match[1]} has no hash"
-            found[match[1].lower().replace("_", "-").replace(".", "-")] = Version(match[2])
-    return found
+            versions[match[1].lower().replace("_", "-").replace(".", "-")] = Version(match[2])
+    return versions
 
 
 def packages(group):
@@ -54,7 +54,3 @@ def test_the_workflow_asks_for_the_snakemake_that_the_project_requires():
 
 def test_no_host_is_named():
     assert "://" not in (ROOT / "requirements.lock").read_text()
-
-
-def test_the_lockfile_that_records_hosts_is_not_committed():
-    assert "uv.lock" in (ROOT / ".gitignore").read_text().splitlines()

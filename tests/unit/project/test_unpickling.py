@@ -22,16 +22,16 @@ def unpickling(source):
             yield node.module
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+            options = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
             if called == "torch.load":
-                yield "torch.load" if given.get("weights_only") == "True" else "torch.load of anything"
-            if given.get("allow_pickle", "False") != "False" or "read_pickle" in called:
+                yield "torch.load" if options.get("weights_only") == "True" else "torch.load of anything"
+            if options.get("allow_pickle", "False") != "False" or "read_pickle" in called:
                 yield called
 
 
 def test_nothing_is_unpickled_but_where_it_is_decided_that_it_may():
-    found = {}
+    modules = {}
     for path in PACKAGE.rglob("*.py"):
         for what in unpickling(path.read_text(encoding="utf-8")):
-            found.setdefault(what, set()).add(path.relative_to(PACKAGE).as_posix())
-    assert found == {"torch.load": LOAD, "pickle": PICKLE}
+            modules.setdefault(what, set()).add(path.relative_to(PACKAGE).as_posix())
+    assert modules == {"torch.load": LOAD, "pickle": PICKLE}

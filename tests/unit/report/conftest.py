@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from plans import PARAMS, plan
-from trained_models import I2T, Models
+from trained_models import DIRTY, I2T, OWN, T2I, Models
 
 from vsepp.evaluation import intervals
 from vsepp.report import plots
-from vsepp.report.entries import ContextSpec, Feed, PaperSpec, ReportSpec, Row
+from vsepp.report.entries import ContextSpec, Feed, Group, PaperSpec, ReportSpec, Row
 from vsepp.report.pages import write_report
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
@@ -92,26 +92,39 @@ def report(context):
 
 
 @pytest.fixture(scope="session")
-def report_folder(report, tmp_path_factory):
-    """A report of two runs that a claim compares, of two seeds; one of them ranks like chance in a table, others were not run;
-    captions and a row's name are full of specials."""
+def report_spec(report, tmp_path_factory):
+    """Rows 2.2 (two seeds), 1.7 (code that no commit holds) and one of one's own were run; 2.2 and 2.4 have checkpoints.
+
+    A claim compares two runs of two seeds; others were not run.
+    """
     models = Models(tmp_path_factory.mktemp("results"))
+    models.add("vse0", (50.26, *I2T[1:]))
+    models.add("vse0", (50.26, *I2T[1:]), (32.0, *T2I[1:]), seed=2)
+    models.add("vsepp", (55, *I2T[1:]), trained=DIRTY)
+    models.add("mine", (60, *I2T[1:]))
+    models.add("released", (71.26, *I2T[1:]), (61, *T2I[1:]), history=())
+    models.add("flickr-vse0-rc", protocol="1K")
     for seed in (0, 1):
         models.add("coco-vsepp-rc", (50.0 + seed, *I2T[1:]), seed=seed)
         models.add("coco-vse0-rc", seed=seed)
-    chance = (0.5, 2.0, 4.0, 60, 60.0)
-    models.add("coco-vsepp-rc-rv", chance, chance)
-    runs = {"2.2": "coco-vse0-rc", "1.7": "coco-vsepp-rc", "1.8": "coco-vsepp-rc-rv"}
-    spec = report({row: (run, "5x1K") for row, run in runs.items()}, models.all)
-    figures = tuple(
-        (name, replace(figure, caption=f"{figure.caption} {WILD}")) for name, figure in spec.figures[1:3]
-    )
-    own = {"system": WILD, "encoder": "vgg", "finetuned": "no", "dataset": "coco", "trainset": "RC"}
-    row = Row(run="coco-vse0-rc", protocol="5x1K")
-    (name, first), *others = spec.tables
-    groups = (replace(first.groups[0], rows=(*first.groups[0].rows, row)), *first.groups[1:])
-    tables = ((name, replace(first, groups=groups)), *others)
-    spec = replace(spec, tables=tables, figures=figures, runs={**spec.runs, "coco-vse0-rc": own})
+    feeds = {
+        "2.2": ("vse0", "5x1K", "released"),
+        "1.7": ("vsepp", "5x1K"),
+        "2.4": ("none", "5x1K", "released"),
+    }
+    spec = report(feeds, models.all)
+    rows = (Row(run="mine", protocol="5x1K"), Row(run="later", protocol="1K", label="My_1 <i> & 50 %"))
+    (_, first), *_ = spec.tables
+    table = replace(first, title="Margins", groups=(Group(heading="", rows=rows),), trainset=False)
+    (name, figure) = spec.figures[1]
+    figures = ((name, replace(figure, caption=f"{figure.caption} {WILD}")),)
+    runs = {**spec.runs, "mine": OWN, "later": OWN}
+    return replace(spec, tables=(*spec.tables, ("margins", table)), figures=figures, runs=runs)
+
+
+@pytest.fixture(scope="session")
+def report_folder(report_spec, tmp_path_factory):
+    """Where that report was written."""
     path = tmp_path_factory.mktemp("report")
-    write_report(spec, path, path)
+    write_report(report_spec, path, path)
     return path

@@ -71,12 +71,12 @@ def test_a_score_is_held_to_the_mean_of_its_seeds(records, off, word):
 
 def on(model, **facts):
     """The model, as trained and evaluated with such facts."""
-    made = {"facts": {"device": "cpu", "threads": 1, "instructions": "AVX512", **facts}}
+    computed = {"facts": {"device": "cpu", "threads": 1, "instructions": "AVX512", **facts}}
     versions = {"versions": {"torch": "2", "numpy": "1"}}
     return replace(
         model,
-        trained={**model.trained, **made, **versions},
-        evaluated={**model.evaluated, **made, **versions},
+        trained={**model.trained, **computed, **versions},
+        evaluated={**model.evaluated, **computed, **versions},
     )
 
 

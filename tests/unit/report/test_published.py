@@ -25,9 +25,9 @@ def rows(path):
 def test_every_published_cell_is_the_papers(report):
     theirs, ours = rows(SOURCE), rows(Path(report().published))
     assert len(ours) == len(theirs) == 48
-    for here, there in zip(ours, theirs, strict=True):
-        expected = {key: ROLES.get(value, value) for key, value in there.items()}
-        assert {key: here[key] for key in there} == expected
+    for own, papers in zip(ours, theirs, strict=True):
+        expected = {key: ROLES.get(value, value) for key, value in papers.items()}
+        assert {key: own[key] for key in papers} == expected
 
 
 # Start of the SHA-256 of these columns: of the cells, with spaces between the cells.

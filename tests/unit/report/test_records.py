@@ -23,11 +23,11 @@ def kept(models):
     }
 
 
-def assert_equal(one, other):
-    assert all(getattr(one, name) == getattr(other, name) for name in KEPT)
-    assert one.arrays.keys() == other.arrays.keys()
-    for name, values in one.arrays.items():
-        assert values.dtype == other.arrays[name].dtype and values.tobytes() == other.arrays[name].tobytes()
+def assert_equal(first, second):
+    assert all(getattr(first, name) == getattr(second, name) for name in KEPT)
+    assert first.arrays.keys() == second.arrays.keys()
+    for name, values in first.arrays.items():
+        assert values.dtype == second.arrays[name].dtype and values.tobytes() == second.arrays[name].tobytes()
 
 
 @settings(max_examples=20, deadline=None)

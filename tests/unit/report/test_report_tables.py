@@ -10,7 +10,6 @@ from trained_models import DIRTY, I2T, T2I
 from vsepp.base.errors import VseppError
 from vsepp.report import text
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
-from vsepp.report.models import best_of
 from vsepp.report.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")
@@ -117,9 +116,6 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
         [1, None, 1],
         [0.25, None, 0],
     ]
-    # Printed: R@1 43.1 / 49.0 / 46.8.
-    paper = cells(build(*rows, tint="green"), "paper", "tint")
-    assert [paper[row][0] for row in ("2.2", "1.7", "2.3")] == [0, 1, pytest.approx(3.7 / 5.9)]
     assert set(cells(build(*rows), "ours", "tint")["2.2"]) == {None}
 
 
@@ -216,13 +212,6 @@ def test_a_row_whose_weights_are_of_the_curriculum_says_so(models, build, histor
     assert ["‡" in row.marks for row in table.rows] == [marked, False]
     notes = [words for mark, words in table.notes if mark == "‡"]
     assert notes == [text.curriculum_note({"epochs 1 to 2": [0]})] * marked
-
-
-def test_the_best_run_has_the_highest_mean_over_its_seeds(models):
-    for seed, of_a in enumerate((60.0, 90.0)):
-        models.add("a", seed=seed, history=(of_a, 1.0))
-        models.add("b", seed=seed, history=(1.0, 80.0))
-    assert best_of(["a", "b"], models.records) == "b"
 
 
 def test_released_numbers_stand_beside_ours_and_take_no_part_in_the_rest(models, build, context):

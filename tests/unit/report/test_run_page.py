@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
 from embedded_sets import embedded
-from trained_models import CLEAN, keep_embeddings, seal
+from trained_models import write_pictures
 
-from vsepp.base.manifest import artefact_digest
-from vsepp.evaluation.evaluate import evaluate, save
+from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.gallery import Gallery
-from vsepp.report import text
 from vsepp.report.run_page import run_page, ticked
 
 IMAGES = np.array([30, 10, 20, 40])
@@ -38,31 +32,13 @@ def judged(models, tmp_path):
     images, captions = (rng.standard_normal((n, 8)).astype(np.float32) for n in (4, 8))
     tested = embedded(images, captions, OWNER, image_ids=IMAGES, caption_ids=CAPTIONS)
     truth = Gallery.from_ids(IMAGES[OWNER], CAPTIONS).truth("cxc", i2t=pairs(I2T), t2i=pairs(T2I))
-    spec = models.add("mine")
-    folder = Path(spec.evaluation)
-    save(evaluate(tested, [truth]), folder)
-    keep_embeddings(Path(spec.run), tested)
-    ancestor = {
-        "step": "train",
-        "digest": artefact_digest(Path(spec.run)),
-        "spec_digest": "s",
-        "code_digest": "c",
-        **CLEAN,
-    }
-    parameters = {"run": {"id": "mine", "init_seed": 0}}
-    seal(folder, "evaluate", CLEAN, [ancestor], {"run": ancestor["digest"]}, spec=parameters)
-    pictures = tmp_path / "pictures"
-    pictures.mkdir()
-    np.savez(pictures / "pictures.npz", jpegs=np.zeros(0, np.uint8), offsets=np.zeros(5, np.int64))
-    listed = [
-        {
-            "id": str(image),
-            "captions": [(row, f"caption {CAPTIONS[row]}") for row in range(8) if OWNER[row] == k],
-        }
+    texts = {
+        image: [(row, f"caption {CAPTIONS[row]}") for row in np.flatnonzero(k == OWNER).tolist()]
         for k, image in enumerate(IMAGES)
-    ]
-    (pictures / "captions.json").write_text(json.dumps(listed), encoding="utf-8")
-    models.specs["mine"] = [replace(spec, pictures=str(pictures))]
+    }
+    write_pictures(tmp_path / "pictures", texts)
+    (evaluation,) = evaluate(tested, [truth])
+    models.keep_test_set(models.add("mine"), tested, evaluation, tmp_path / "pictures")
     return models.records["mine"], images @ captions.T
 
 
@@ -91,10 +67,3 @@ def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judg
     (recalls,) = page["recalls"]
     # 6 correct of 3 × 8 captions, 4 correct of 3 × 4 images.
     assert "R@1 by chance: 25 in caption retrieval and 33 in image retrieval" in recalls["caption"]
-
-
-def test_weights_of_the_curriculum_are_named_on_the_page(models, context):
-    models.add("a", history=(50.0, 60.0, 55.0, 59.0), curriculum=0.25)
-    models.add("a", seed=1, history=(60.0, 50.0, 55.0, 59.0), curriculum=0.25)
-    page = run_page(models.records["a"], [], {}, context, alone=False)
-    assert page["marks"] == [f"This model was {text.curriculum_note({'epoch 1': [1]})}"]

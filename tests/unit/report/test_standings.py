@@ -46,9 +46,9 @@ def shown(context, models, draw):
 
 def test_the_run_with_the_best_mean_of_the_best_epochs_stands_for_a_row(models, context, draw):
     """Not the one with the best last epoch, nor the best seed, nor the best test score."""
-    for seed, (one, other) in enumerate([((60, 10), (40, 50)), ((20, 10), (45, 44))]):
-        models.add("sh-1", (99.0, 99, 99, 1, 1), protocol="1K", seed=seed, history=one)
-        models.add("sh-2", protocol="1K", seed=seed, history=other)
+    for seed, (first, second) in enumerate([((60, 10), (40, 50)), ((20, 10), (45, 44))]):
+        models.add("sh-1", (99.0, 99, 99, 1, 1), protocol="1K", seed=seed, history=first)
+        models.add("sh-2", protocol="1K", seed=seed, history=second)
     models.add("mh-1", protocol="1K")
     rows, drawn = shown(context, models, draw)
     assert rows == [("sh-2", "SH (sh-2)"), ("mh-1", "MH")] and drawn == ("sh-2", "mh-1")

@@ -67,7 +67,7 @@ def test_omission_happens_as_often_as_set(settings, name, forms):
 
 
 @pytest.mark.parametrize(
-    ("place", "told", "opposite"),
+    ("position", "words", "opposite"),
     [
         (dict(x=0.1, y=0.5), ("to the left of", "left of"), "right of"),
         (dict(x=0.9, y=0.5), ("to the right of", "right of"), "left of"),
@@ -75,15 +75,15 @@ def test_omission_happens_as_often_as_set(settings, name, forms):
         (dict(x=0.5, y=0.9), ("below", "under", "beneath"), "above"),
     ],
 )
-def test_relations_are_true(settings, place, told, opposite):
+def test_relations_are_true(settings, position, words, opposite):
     plain = dataclasses.replace(settings, omit_object=0, relation=1, synonym=0, vague=0, omit_attribute=0)
-    star = thing(shape="star", size="large", **place)
+    star = thing(shape="star", size="large", **position)
     circle = thing(shape="circle", size="small", x=0.5, y=0.5)
     scene = Scene(64, 64, "grass", "night", (star, circle))
     pattern = re.compile(r"star(?: with stripes)? (.*?) a .*circle")
     matches = map(pattern.search, captions_of(scene, plain, 300))
     relations = {match[1] for match in matches if match and "with" not in match[1]}
-    assert relations & set(told)
+    assert relations & set(words)
     assert not any(opposite in relation for relation in relations)
 
 

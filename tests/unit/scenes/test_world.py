@@ -8,11 +8,11 @@ import pytest
 from vsepp.scenes.world import ATTRIBUTES, SHAPES, Scene, Thing, alter, sample_scene, sample_split
 
 
-def differences(one: Scene, other: Scene) -> list[str]:
+def differences(first: Scene, second: Scene) -> list[str]:
     changes = [
-        name for name in ("ground", "sky", "width", "height") if getattr(one, name) != getattr(other, name)
+        name for name in ("ground", "sky", "width", "height") if getattr(first, name) != getattr(second, name)
     ]
-    for before, after in zip(one.things, other.things, strict=True):
+    for before, after in zip(first.things, second.things, strict=True):
         names = [f.name for f in dataclasses.fields(Thing) if f.name not in "xy"]
         changes += [name for name in names if getattr(before, name) != getattr(after, name)]
         if (before.x, before.y) != (after.x, after.y):
