@@ -16,6 +16,8 @@ from unittest.mock import patch
 from plans import edit
 
 from vsepp.apps.cli import main
+from vsepp.base.manifest import MANIFEST
+from vsepp.pipeline.planner import make_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = (
@@ -128,6 +130,17 @@ class Project:
     def run(self, *arguments, **config):
         """Let Snakemake do what it is asked for; its output."""
         return self.output(*self.snakemake(*arguments, **config))
+
+    def make(self, **config):
+        """Make the reports and what they need and is not here, as rules do but in this process; folders of what was made."""
+        with contextlib.chdir(self.folder):
+            table = make_plan(Path("params"), {**self.config, **config})
+            needed = table.needed(table.of_kind("report").values())
+            missing = [artefact for artefact in needed if not (artefact.folder / MANIFEST).is_file()]
+            file = table.write()
+        for artefact in missing:
+            self.vsepp("make", artefact.kind, artefact.name, "--plan", file, "--threads", 1)
+        return {artefact.folder.as_posix() for artefact in missing}
 
     def planned(self, *targets, **config):
         """What Snakemake would do: rule → how many jobs."""

@@ -50,7 +50,7 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
         "corpora": {"flickr": {"dataset": "scenes_flickr"}},
         "datasets": {"scenes_flickr": {"precomputed": {"1C": "f30k_precomp"}}},
     }
-    project.run(**config)
+    project.make(**config)
     results = project.folder / "results/tiny/authors"
     run, released = ("flickr-vsepp-1c-published/seed-0", "flickr-released-vsepp-published/seed-0")
     spec = json.loads((results / "runs" / run / "config.json").read_text())
@@ -60,9 +60,9 @@ def test_published_features_train_and_a_released_checkpoint_stands_beside_our_ru
     assert set(inputs) == {"corpus", "tokens", "features"}
     model = json.loads((results / "runs" / released / "manifest.json").read_text())
     assert model["facts"]["Eiters"] == PROGRESS["Eiters"]
-    with np.load(results / "runs" / released / "embeddings.npz") as found:
-        assert found["image_embeddings"].shape == (20, JOINT)
-        assert found["caption_embeddings"].shape == (100, JOINT)
+    with np.load(results / "runs" / released / "embeddings.npz") as arrays:
+        assert arrays["image_embeddings"].shape == (20, JOINT)
+        assert arrays["caption_embeddings"].shape == (100, JOINT)
     report = project.folder / "reports/tiny/authors/vsepp"
     with (report / "tables/table3.csv").open() as stream:
         rows = {row["row"]: row for row in csv.DictReader(stream)}

@@ -26,9 +26,7 @@ REPORTS = "reports/tiny/briefly"
 def finished(reproduced, tmp_path_factory):
     """The project with the runs of three more papers, and what was made for them."""
     project = reproduced.copy(tmp_path_factory.mktemp("papers") / "vsepp")
-    before = project.manifests()
-    project.run("reproduce_tables", **CONFIG)
-    return project, project.remade(before)
+    return project, project.make(**CONFIG)
 
 
 def filled_rows(project, table):
@@ -38,15 +36,15 @@ def filled_rows(project, table):
 
 
 def test_all_runs_are_made_and_nothing_is_left_to_do(finished):
-    project, made = finished
+    project, folders = finished
     runs = (MARGIN, GOAL, REGIONS, f"{GRID}-start", GRID)
-    assert made > set().union(*(folders_of(run, variant="briefly") for run in runs))
+    assert folders > set().union(*(folders_of(run, variant="briefly") for run in runs))
     assert project.planned("reproduce_tables", **CONFIG) == {}
 
 
 def test_runs_with_relative_margins_share_the_vectors_of_the_captions(finished):
-    project, made = finished
-    (folder,) = {folder for folder in made if "-captions-tfidf" in folder}
+    project, folders = finished
+    (folder,) = {folder for folder in folders if "-captions-tfidf" in folder}
     vectors = CaptionVectors.load(project.folder / folder)
     assert len(vectors) and np.isfinite(vectors.values).all() and (vectors.values > 0).all()
     assert (project.folder / REPORTS / "relative_margins/figures/coco-epochs.svg").is_file()

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from plans import PARAMS
 
 from vsepp.apps.own_pictures import FEWEST_PICTURES, RUN, prepare
 from vsepp.base.errors import VseppError
+from vsepp.pipeline.planner import make_plan
 
 
 def picture(number):
@@ -71,7 +73,13 @@ def test_the_same_folder_gives_the_same_inputs_and_a_changed_one_others(folder):
     written = table.stat().st_mtime_ns
     assert prepare(folder, TABLE) == first and table.stat().st_mtime_ns == written
     (folder / "0.png").write_bytes(picture(100))
-    assert prepare(folder, TABLE).inputs != first.inputs
+    second = prepare(folder, TABLE)
+    assert second.inputs != first.inputs
+    folders, others = (
+        {artefact.folder for artefact in make_plan(PARAMS, trial.settings).table.values() if artefact.inputs}
+        for trial in (first, second)
+    )
+    assert not folders & others, "trials share nothing that is made of pictures or captions"
 
 
 def test_splits_of_the_user_are_kept(folder):
