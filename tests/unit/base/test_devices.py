@@ -31,11 +31,11 @@ assert "torch" not in sys.modules
 class Job:
     """A process that wants a GPU."""
 
-    def __init__(self, folder, what, gpus, share=1, container=()):
+    def __init__(self, folder, what, gpus, share=1):
         self.log = folder / f"{what}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [*container, sys.executable, "-c", JOB, what, gpus, str(share)],
+                [sys.executable, "-c", JOB, what, gpus, str(share)],
                 env=os.environ | {"TMPDIR": str(folder)},
                 cwd=Path(__file__).parents[3],
                 stdin=subprocess.PIPE,

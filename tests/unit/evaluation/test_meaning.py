@@ -37,10 +37,8 @@ def noisy(rows, part):
 FIVE = IMAGES[OWN]
 REPEATED = {
     "equal": (FIVE, "images[::5]"),
-    "noise of half precision": (noisy(FIVE, 4e-3), "images[::5]"),
     "tiled with noise": (noisy(np.tile(IMAGES, (5, 1)), 4e-3), "images[:60]"),
     "as often as captions": (noisy(np.repeat(IMAGES, 3 + OWN[:N] % 3, 0), 2e-3), "each image once"),
-    "two in three twice": (np.concatenate([IMAGES, IMAGES[:40]]), "each image once"),
     "with an offset": (5 + 0.01 * FIVE, "images[::5]"),
     "in any order": (FIVE[DRAWN.permutation(5 * N)], "each image once"),
 }

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cxc_files import write_rated
 from embedded_sets import embedded, noisy
-from naive_ranks import lists_of, naive_ranks
+from naive_ranks import block_sizes, lists_of, naive_ranks
 from scipy import stats
 
 from tests.support.flickr8k import SHARED
@@ -85,7 +85,8 @@ def test_ranks_of_all_four_tasks_equal_the_double_loop_in_any_order_of_the_file(
     for task, ranks in evaluation.ranks.items():
         assert ranks.ranks.tolist() == naive(tested, truth, task), task
     turned = small_set(np.random.default_rng(seed), rng.permutation(IMAGES), rng.permutation(CAPTIONS))
-    again = judge(turned, truth)
+    with block_sizes((2, 2), 2):
+        again = judge(turned, truth)
     assert json.dumps(again.to_dict()) == json.dumps(evaluation.to_dict())
     for name, array in evaluation.arrays.items():
         np.testing.assert_array_equal(again.arrays[name], array)
@@ -236,10 +237,6 @@ def test_counts_of_crisscrossed_captions_and_its_gallery():
         "sits": "i2t",
     }
     if eccv.installed():
-        other = eccv.read(eccv.installed())
-        np.testing.assert_array_equal(truth.image_ids, other.image_ids)
-        np.testing.assert_array_equal(truth.caption_ids, np.asarray(other.caption_ids)[:-2])
-        np.testing.assert_array_equal(truth.caption_to_image, other.caption_to_image)
         data = eccv.installed()["i2t"].parent
         theirs = json.loads((data / "cxc_image_to_caption.json").read_text())
         ours = {

@@ -1,3 +1,5 @@
+"""Parameters that tests of the pipeline change."""
+
 import plans
 import pytest
 

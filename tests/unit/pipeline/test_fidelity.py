@@ -25,12 +25,13 @@ PAPER, CODE = overlays(PARAMS).values()
 TWO_VALUES = {key for key in PAPER if PAPER[key] != CODE[key]}
 ALL = ("train", "restval", "val", "test")
 
-# Key → a run, what of its spec the key decides, and both values. What each value computes, its step's tests show.
+# Key → a run, what of its spec the key decides, and both values where they are not the key's own. What each value computes,
+# its step's tests show.
 DECIDES = {
-    "runs.default.resize": ("flickr-vsepp-1c", "eval_store.resize", "squash", "short_side"),
-    "runs.default.random_crop": ("flickr-vsepp-rc", "crop.random", "crop", "resized_crop"),
+    "runs.default.resize": ("flickr-vsepp-1c", "eval_store.resize"),
+    "runs.default.random_crop": ("flickr-vsepp-rc", "crop.random"),
     "runs.default.train_store_scale": ("flickr-vsepp-rc", "train_store.side", 256, 384),
-    "runs.default.flip": ("flickr-vsepp-rc", "crop.flip", False, True),
+    "runs.default.flip": ("flickr-vsepp-rc", "crop.flip"),
     "components.similarity.order.form": (
         "coco-orderpp-10c-rv", "model.similarity", Component("order"), Component("order", {"form": "root"}),
     ),
@@ -46,28 +47,28 @@ DECIDES = {
     ),
     "runs.default.image_features": ("flickr-vsepp-1c", "image_features", "computed", "precomputed"),
     "runs.default.vocabulary": ("coco-vsepp-1c", "vocabulary.splits", ("train",), ALL),
-    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode", "eval", "legacy-master"),
-    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode", "eval", "legacy-master"),
-    "runs.finetune.epochs": ("flickr-vsepp-rc-ft", "schedule.epochs", 15, 30),
-    "runs.finetune.drop_at": ("flickr-vsepp-rc-ft", "schedule.drop_at", 1.0, 0.5),
-    "runs.vse-infinity.drop_words_by": ("inf-coco-grid", "size_augmentation.drop_words_by", "deletion", "mask_any"),
-    "runs.inf-bert.drop_words_by": ("inf-coco-grid-bert", "size_augmentation.drop_words_by", "deletion", "mask"),
-    "runs.vse-infinity.random_crop": ("inf-flickr-grid", "crop.random", "crop", "scaled_crop"),
+    "runs.default.frozen_mode": ("flickr-vsepp-rc", "encoder_mode"),
+    "runs.default.finetuned_mode": ("flickr-vsepp-rc-ft", "encoder_mode"),
+    "runs.finetune.epochs": ("flickr-vsepp-rc-ft", "schedule.epochs"),
+    "runs.finetune.drop_at": ("flickr-vsepp-rc-ft", "schedule.drop_at"),
+    "runs.vse-infinity.drop_words_by": ("inf-coco-grid", "size_augmentation.drop_words_by"),
+    "runs.inf-bert.drop_words_by": ("inf-coco-grid-bert", "size_augmentation.drop_words_by"),
+    "runs.vse-infinity.random_crop": ("inf-flickr-grid", "crop.random"),
     "runs.vse-infinity.vocabulary": ("inf-coco-regions", "vocabulary.splits", ("train", "restval"), ("train", "restval", "val")),
     "runs.vse-infinity.validation_images": ("inf-coco-grid", "validation_images", 5000, 1000),
     "runs.inf-regions-bert.image_head": (
         "inf-coco-regions-bert", "model.image_head", Component("regions"), Component("regions", {"norm_parts": 4}),
     ),
-    "runs.inf-grid-start.drop_vectors_by": ("inf-coco-grid", "size_augmentation.drop_vectors_by", "vector", "image"),
-    "runs.inf-regions.encoder_frozen_epochs": ("inf-flickr-regions", "schedule.encoder_frozen_epochs", 1, 0),
-    "runs.inf-regions.warmup": ("inf-flickr-regions", "schedule.warmup", 0.04, 0.0),
-    "runs.inf-grid.warmup_of": ("inf-flickr-grid", "schedule.warmup_of", "rate", "loss"),
+    "runs.inf-grid-start.drop_vectors_by": ("inf-coco-grid", "size_augmentation.drop_vectors_by"),
+    "runs.inf-regions.encoder_frozen_epochs": ("inf-flickr-regions", "schedule.encoder_frozen_epochs"),
+    "runs.inf-regions.warmup": ("inf-flickr-regions", "schedule.warmup"),
+    "runs.inf-grid.warmup_of": ("inf-flickr-grid", "schedule.warmup_of"),
     "runs.inf-regions-bigru.optimiser": (
         "inf-coco-regions", "optimiser", Component("adamw"), Component("adamw", {"weight_decay": 0.01}),
     ),
-    "corpora.coco.validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
-    "corpora.flickr.validation_images": ("flickr-vsepp-rc", "validation_images", 1000, 1014),
-    "corpora.coco.published_validation_images": ("coco-vsepp-1c", "validation_images", 5000, 1000),
+    "corpora.coco.validation_images": ("coco-vsepp-1c", "validation_images"),
+    "corpora.flickr.validation_images": ("flickr-vsepp-rc", "validation_images"),
+    "corpora.coco.published_validation_images": ("coco-vsepp-1c", "validation_images"),
 }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def test_the_key_alone_changes_what_a_run_is_made_with(key, archives):
         options |= nested("runs.default.image_features", "precomputed_if_given")
     plans = plan(**options), plan(**options, **nested(key, CODE[key]))
     specs = [planned.models[run].spec for planned in plans]
-    assert [attrgetter(part)(spec) for spec in specs] == expected
+    assert [attrgetter(part)(spec) for spec in specs] == (expected or [PAPER[key], CODE[key]])
 
 
 @pytest.mark.parametrize("encoder", ["vgg", "resnet"])

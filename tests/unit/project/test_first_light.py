@@ -9,7 +9,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import torch
 from raw_layouts import jpeg
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,32 +59,6 @@ def test_what_is_wrong_is_said_and_tried_again(tmp_path, capsys, monkeypatch):
     assert {piece["state"] for piece in kept(tmp_path / "out").values()} == {"WRONG"}
     assert "WRONG: correct/features/mini/vgg_mini@24/bf16: relative error" in capsys.readouterr().out
     assert call(tmp_path / "out", "--only", "correct/features/*/bf16", "correct/steps/VSE0/bf16") == 0
-
-
-def test_features_of_another_image_are_noticed_where_all_are_alike():
-    right = torch.tensor([[1.0, 0.0], [1.0, 0.01], [1.0, -0.02]], dtype=torch.float64)
-    assert checks.near(right + 1e-4, right, 0.05).right
-    finding = checks.near(right[[1, 0, 2]], right, 0.05)
-    assert finding.figures["error"] < 0.05 and not finding.right
-
-
-def test_the_fastest_way_that_is_right_is_advised(tmp_path):
-    results = first_light.Results(tmp_path, {})
-    for what, variant, precision, median in (
-        ("tape", "net/a@224", "fp32", 300),
-        ("tape", "net/a@224", "bf16", 800),
-        ("tape", "net/a@224", "tf32", 1200),
-        ("sharing-1", "4096/1024", "fp32", 100),
-        ("sharing-2", "4096/1024", "fp32", 150),
-    ):
-        row = {"what": what, "variant": variant, "precision": precision, "median": median}
-        results.keep(f"measured/{what}/{variant}/{precision}", "done", checks.Finding(True, "", row))
-        if precision != "tf32":
-            results.keep(f"correct/features/{variant}/{precision}", "done", checks.Finding(True, ""))
-    assert results.advice()[1:] == [
-        "  net/a@224: {precision: bf16}    # 800 images/s",
-        "resources: {runs_per_gpu: 2}    # 150 pairs/s together",
-    ]
 
 
 def archives(folder):

@@ -28,10 +28,13 @@ def embeddings(noise, seed=0, owner=OWNER, similarity="dot"):
     return noisy(owner, 16, noise, np.random.default_rng(seed), Component(similarity))
 
 
-def evaluated(folder, noise=0.5, protocol="5K", seed=0, corpus=None, fold_size=12):
-    """An evaluation's folder, as `vsepp evaluate` writes it; the corpus is a digest."""
+def evaluated(folder, noise=0.5, protocol="5K", seed=0, corpus=None, fold_size=12, **metrics):
+    """An evaluation's folder, as `vsepp evaluate` writes it, with more metrics; the corpus is a digest."""
     folder.mkdir(parents=True)
     save([under(embeddings(noise, seed), protocol, fold_size)], folder)
+    written = json.loads((folder / "metrics.json").read_text())
+    written[protocol] |= metrics
+    (folder / "metrics.json").write_text(json.dumps(written))
     seal(folder, "evaluation", CLEAN, [], {"corpus": corpus} if corpus else {})
     return folder
 
@@ -146,7 +149,7 @@ def test_warnings_name_another_similarity_and_chance(files):
 # What is not alike.
 
 
-def test_test_sets_of_other_shape_or_order_are_refused(files, models):
+def test_test_sets_of_other_shape_order_or_truth_are_refused(files, models, tmp_path):
     a = files("a", 0.5)
     with pytest.raises(VseppError, match=r"b.npz, 5K: n_captions is 240, but 300 in .*a.npz"):
         compare(a, files("b", 0.5, owner=np.repeat(np.arange(N), 4)))
@@ -156,6 +159,8 @@ def test_test_sets_of_other_shape_or_order_are_refused(files, models):
     models.add("e", ranks=shares(40, 0), fold_size=50)
     with pytest.raises(VseppError, match="fold_size is 50, but 100"):
         compare(*(models.root / "evaluations" / name for name in "de"))
+    with pytest.raises(VseppError, match=r"g, 5K: truth is g, but f in .*f;"):
+        compare(*(evaluated(tmp_path / name, truth=name) for name in "fg"))
 
 
 def test_models_are_compared_with_each_other_not_with_the_first_alone(tmp_path):

@@ -69,9 +69,7 @@ def test_cells_may_be_empty_and_ranks_halves(tmp_path):
     ("old", "new", "named"),
     [
         ("43.4", "nan", "i2t_r1: got 'nan'"),
-        ("43.4", "143.4", "i2t_r1: got '143.4'"),
         (",2,", ",0,", "i2t_medr: got '0'"),
-        ("386.9", "601", "rsum: got '601'"),
         ("quoted", "guessed", "kind: got 'guessed'"),
         ("60.0", "40.0", "i2t_r5"),  # recalls rise with k
         ("1K,43.4", "43.4", "fewer cells"),

@@ -137,14 +137,11 @@ def test_a_note_stands_at_its_row_or_at_the_cell_that_it_names(build):
     assert noted.mark == "a" and not any(cell.mark for cell in noted.cells["paper"].values())
 
 
-def test_the_group_says_which_test_images_were_used_and_what_was_re_ranked(models, build):
+def test_the_group_says_which_test_images_were_used(models, build):
     models.add("a", protocol="1K", n_images=100)
     models.add("b")
-    models.add("c", protocol="1K", n_images=100, reranked=32)
     (group,) = build(fed("1.6", "a", "1K"), fed("2.2", "b", "5x1K"), fed("1.7", "b", "5x1K")).groups
     assert group.measured_on == "vgg_mini, mean of 5 folds of 100 test images; row 1.6: first 100 test images"
-    (group,) = build(fed("1.6", "c", "1K")).groups
-    assert group.measured_on == "vgg_mini, first 100 test images (re-ranked, 32 of 100)"
 
 
 def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, published):

@@ -1,3 +1,5 @@
+"""How difficult the scenes of these tests are."""
+
 import pytest
 
 from vsepp.base.spec import Difficulty
