@@ -50,14 +50,14 @@ def write_pages(app):
     source = Path(app.srcdir)
     with chdir(source.parent):
         reports = write_reports(STUDIES, Path(app.outdir))
-    made = {
+    pages = {
         "fidelity.md": fidelity_document(source.parent / "params"),
         "commands.md": commands_document(),
         "results.md": results_document(reports),
     }
     for name, folder in shipped_models().items():
-        made[f"model-{name}.md"] = (folder / "README.md").read_text(encoding="utf-8")
-    for name, text in made.items():
+        pages[f"model-{name}.md"] = (folder / "README.md").read_text(encoding="utf-8")
+    for name, text in pages.items():
         (source / name).write_text(text, encoding="utf-8")
 
 

@@ -42,16 +42,16 @@ def overlays(folder: Path) -> dict[str, dict[str, Any]]:
     VseppError
         If a file cannot be read, or one names a key that the other does not.
     """
-    found = {
+    values = {
         name: _flat(_read(folder / "fidelity" / f"{name}.yaml", FidelityFile)) for name in ("paper", "code")
     }
-    _check_same_keys(found, folder / "fidelity")
+    _check_same_keys(values, folder / "fidelity")
     for path in sorted(folder.glob("papers/*/fidelity.yaml")):
         own = {name: _flat(sections) for name, sections in _read(path, PaperFidelityFile).items()}
         _check_same_keys(own, path)
-        for name, values in own.items():
-            found[name] |= values
-    return found
+        for name, additions in own.items():
+            values[name] |= additions
+    return values
 
 
 def fidelity_document(folder: Path) -> str:
@@ -157,11 +157,11 @@ def _flat(file: Mapping[str, Any]) -> dict[str, Any]:
     return of_entries | of_options
 
 
-def _check_same_keys(found: Mapping[str, Mapping[str, Any]], where: Path) -> None:
+def _check_same_keys(overlays: Mapping[str, Mapping[str, Any]], where: Path) -> None:
     """Note keys that only one overlay names: under the other, such a key would have no value of its own."""
     mistakes = Mistakes()
     for name, other in (("paper", "code"), ("code", "paper")):
-        for key in [key for key in found[name] if key not in found[other]]:
+        for key in [key for key in overlays[name] if key not in overlays[other]]:
             mistakes.add(f"{where}: {key}", f"missing in {other}; {name} names it, so give it there too")
     mistakes.raise_if_any()
 
@@ -195,18 +195,18 @@ def _quotes(key: str) -> list[str]:
 @cache
 def descriptions(*modules: str) -> dict[str, dict[str, str]]:
     """Declaration → key, also of its bases → string below the key, in one line. pydantic does not read them."""
-    found: dict[str, dict[str, str]] = {}
+    texts: dict[str, dict[str, str]] = {}
     for module in modules:
         for node in parsed(module).body:
             if isinstance(node, ast.ClassDef):
-                above = (found.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)
-                found[node.name] = {key: text for said in above for key, text in said.items()}
+                above = (texts.get(ast.unparse(base).rpartition(".")[2], {}) for base in node.bases)
+                texts[node.name] = {key: text for base in above for key, text in base.items()}
                 for statement, after in pairwise(node.body):
                     if isinstance(statement, ast.AnnAssign) and isinstance(after, ast.Expr):
-                        found[node.name][ast.unparse(statement.target)] = " ".join(
+                        texts[node.name][ast.unparse(statement.target)] = " ".join(
                             str(ast.literal_eval(after.value)).split()
                         )
-    return found
+    return texts
 
 
 def _shown(value: Any) -> str:

@@ -25,7 +25,7 @@ class Report:
     """A report that was made from records."""
 
     spec: ReportSpec
-    place: str
+    folder: str
     """Its folder, below that of the site."""
     verdicts: dict[bool, dict[str, int]]
     """Whether claims are the paper's → verdict → how many have it."""
@@ -38,7 +38,7 @@ class Report:
     @property
     def link(self) -> str:
         """Its page."""
-        return f"{self.place}/index.html"
+        return f"{self.folder}/index.html"
 
     @property
     def runs(self) -> int:
@@ -64,11 +64,13 @@ def write_reports(studies: Mapping[str, Iterable[str]], site: Path) -> list[Repo
     reports = []
     for preset, papers in studies.items():
         plan = make_plan(Path("params"), {"preset": preset, "papers": list(papers)})
-        for paper, made in plan.of_kind("report").items():
-            kept = replace(made.spec, models=tuple(model for model in made.spec.models if model.study))
-            place = f"results/{preset}/reports/{paper}"
-            write_report(kept, site / place, site / place)
-            reports.append(Report(kept, place, verdicts_in(site / place / "claims.csv")))
+        for paper, artefact in plan.of_kind("report").items():
+            kept = replace(
+                artefact.spec, models=tuple(model for model in artefact.spec.models if model.study)
+            )
+            folder = f"results/{preset}/reports/{paper}"
+            write_report(kept, site / folder, site / folder)
+            reports.append(Report(kept, folder, verdicts_in(site / folder / "claims.csv")))
     return reports
 
 
@@ -76,11 +78,11 @@ def verdicts_in(claims: Path) -> dict[bool, dict[str, int]]:
     """How many claims got which verdict, in the order of the pages."""
     with claims.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    counted = {}
+    counts = {}
     for ours in (False, True):
         words = [row["verdict"] for row in rows if (row["of_the_paper"] == "0") is ours]
-        counted[not ours] = {word: words.count(word) for word in SIGNS if word in words}
-    return counted
+        counts[not ours] = {word: words.count(word) for word in SIGNS if word in words}
+    return counts
 
 
 def results_document(reports: Iterable[Report]) -> str:
