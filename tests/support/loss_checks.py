@@ -18,7 +18,8 @@ from vsepp.base import components
 from vsepp.base.spec import Component
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import tfidf_vectors
-from vsepp.losses import Batch, goal
+from vsepp.losses import goal
+from vsepp.losses.batch import Batch
 
 PAIRS = 6
 # Captions of an image, and of the image with the most: COCO's images have five, some seven.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.data.tables import read_tables
-from vsepp.losses import WHOLE
+from vsepp.losses.batch import WHOLE
 from vsepp.losses.common import hinge_costs
 
 READS = ("corpus",)

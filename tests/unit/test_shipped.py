@@ -18,7 +18,7 @@ from vsepp.base.digests import file_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.manifest import read_manifest, require_intact, write_manifest
 from vsepp.data.captions import TOKENIZERS
-from vsepp.shipped import model_folder, shipped_models
+from vsepp.shipped.folders import model_folder, shipped_models
 
 CAPTIONS = ["a bowl of fruit", "a man in a suit smiles", "two dogs on the grass"]
 

@@ -20,7 +20,7 @@ from rounding import assert_near
 
 import vsepp
 from vsepp.base import components
-from vsepp.shipped import shipped_models
+from vsepp.shipped.folders import shipped_models
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS

@@ -7,7 +7,7 @@ from embedded_sets import under
 from projects import RUNS
 
 from vsepp.base.manifest import MANIFEST
-from vsepp.evaluation.run import mean_of_scores
+from vsepp.evaluation.evaluate_run import mean_of_scores
 from vsepp.evaluation.test_set import TestSet
 
 pytestmark = pytest.mark.workflow

@@ -16,6 +16,7 @@ from typing import Any
 
 from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, require_folder, shown, write_text
+from vsepp.base.publish import variant_folder
 from vsepp.base.spec import Component, CorpusSpec, VocabularySpec
 from vsepp.data.caption_files import TABLES, columns_of, read_beside, read_captions
 from vsepp.data.captions import Vocabulary
@@ -250,8 +251,8 @@ def _settings(inputs: Path, test_images: int, pairs: int) -> dict[str, Any]:
 
 def command_of(model: Path) -> str:
     """The command that makes a trial again, for the folder of its model; empty where the model is of no trial."""
-    above = model.absolute().parents
-    link = above[3] / "inputs" / above[2].name / "own-pictures" if len(above) > 3 else model
+    variant = variant_folder(model)
+    link = variant.parent / "inputs" / variant.name / "own-pictures" if variant else model
     return f"{as_started()}vsepp try {quote(str(link.readlink()))}" if link.is_symlink() else ""
 
 

@@ -166,11 +166,16 @@ def spec_of(folder: Path) -> RunSpec:
     return run
 
 
+def variant_folder(run: Path) -> Path | None:
+    """`results/<preset>/<variant>`, for a run in its folder `runs/<run>/<seed>`; `None` where a folder lies less deep."""
+    above = run.absolute().parents
+    return above[2] if len(above) > 3 else None
+
+
 def beside(folder: Path, pattern: str) -> list[Path]:
-    """Paths that match a pattern in `results/<preset>`, for a run in
-    `results/<preset>/<variant>/runs/<run>/<seed>`."""
-    above = folder.absolute().parents
-    return sorted(above[3].glob(pattern)) if len(above) > 3 else []
+    """Paths that match a pattern in `results/<preset>`, for the folder of a run."""
+    variant = variant_folder(folder)
+    return sorted(variant.parent.glob(pattern)) if variant else []
 
 
 def beside_with(folder: Path, pattern: str, digest: str | None) -> Path | None:
@@ -188,8 +193,9 @@ def evaluation_of(folder: Path) -> Path | None:
     """Folder of the evaluation of a run's present model; `None` where it was not evaluated, or
     only another model was."""
     folder = folder.absolute()
-    if len(folder.parents) < 3:
+    variant = variant_folder(folder)
+    if variant is None:
         return None
-    evaluation = folder.parents[2] / "evaluations" / folder.parent.name / folder.name
+    evaluation = variant / "evaluations" / folder.parent.name / folder.name
     manifest = manifest_if_intact(evaluation)
     return evaluation if manifest and _has_digest(folder, manifest["inputs"].get("run")) else None

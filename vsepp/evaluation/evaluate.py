@@ -19,7 +19,7 @@ from vsepp.evaluation.ranks import Ranks, rank_counts, task_ranks
 from vsepp.evaluation.ratings import Correlation, correlation
 from vsepp.evaluation.scores import Scores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import Positives, Truth
+from vsepp.evaluation.truth import Positives, Truth, kinds
 
 LISTS = "best.npz"
 """File of the re-ranked lists, beside `ranks.npz`."""
@@ -220,11 +220,12 @@ class _Fold:
         places = {**self.places, "t": np.append(self.places["t"], absent)}
         tasks, inside = {}, {}
         for task, positives in truth.tasks.items():
-            queries, counts = places[task[0]][positives.queries], np.diff(positives.starts)
+            asker, asked = (places[kind] for kind in kinds(task))
+            queries, counts = asker[positives.queries], np.diff(positives.starts)
             asking = queries >= 0
             inside[task] = np.repeat(asking, counts)
             starts = np.append(0, np.cumsum(counts[asking]))
-            tasks[task] = Positives(queries[asking], starts, places[task[2]][positives.items[inside[task]]])
+            tasks[task] = Positives(queries[asking], starts, asked[positives.items[inside[task]]])
         return replace(truth, tasks=tasks), inside
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from vsepp.base.errors import VseppError
 from vsepp.evaluation.test_set import TestSet, checked_ids
-from vsepp.evaluation.truth import IdPairs, Positives, Ratings, Truth
+from vsepp.evaluation.truth import IdPairs, Positives, Ratings, Truth, kinds
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,9 @@ class Gallery:
         return Truth(
             name,
             {
-                task: Positives.from_pairs(rows(task[0], queries, task), rows(task[2], items, task))
+                task: Positives.from_pairs(
+                    rows(kinds(task).query, queries, task), rows(kinds(task).item, items, task)
+                )
                 for task, (queries, items) in tasks.items()
             },
             image_ids=self.image_ids,
@@ -79,7 +81,10 @@ class Gallery:
             absent=len(absent),
             ratings={
                 name: Ratings(
-                    task, rows(task[0], queries, name), rows(task[2], items, name), np.asarray(scores, float)
+                    task,
+                    rows(kinds(task).query, queries, name),
+                    rows(kinds(task).item, items, name),
+                    np.asarray(scores, float),
                 )
                 for name, (task, queries, items, scores) in (ratings or {}).items()
             },
@@ -123,12 +128,17 @@ def by_rows(truth: Truth, tested: TestSet) -> Truth:
         )
     rows = {"i": images, "t": np.append(captions, len(captions) + np.arange(truth.absent))}
     tasks = {
-        task: Positives(rows[task[0]][positives.queries], positives.starts, rows[task[2]][positives.items])
+        task: Positives(
+            rows[kinds(task).query][positives.queries],
+            positives.starts,
+            rows[kinds(task).item][positives.items],
+        )
         for task, positives in truth.tasks.items()
     }
     ratings = {
         name: rated._replace(
-            queries=rows[rated.task[0]][rated.queries], items=rows[rated.task[2]][rated.items]
+            queries=rows[kinds(rated.task).query][rated.queries],
+            items=rows[kinds(rated.task).item][rated.items],
         )
         for name, rated in truth.ratings.items()
     }

@@ -14,7 +14,7 @@ from vsepp.base.errors import VseppError
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.scores import Pairs, Scores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import Positives, Truth, own_captions
+from vsepp.evaluation.truth import Positives, Truth, kinds, own_captions
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,8 @@ def _require_ranked(truth: Truth, galleries: Mapping[str, int]) -> None:
     """Refuse a truth with rows of images or captions that there are not; the correct captions of images may be absent."""
     for task, positives in truth.tasks.items():
         more = truth.absent if task == "i2t" else 0
-        for rows, kind, absent in ((positives.queries, task[0], 0), (positives.items, task[2], more)):
+        query, item = kinds(task)
+        for rows, kind, absent in ((positives.queries, query, 0), (positives.items, item, more)):
             outside = rows[(rows < 0) | (rows >= galleries[kind] + absent)]
             if len(outside):
                 name = {"i": "image", "t": "caption"}[kind]

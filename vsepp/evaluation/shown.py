@@ -14,6 +14,7 @@ from vsepp.evaluation.intervals import Interval, image_intervals
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, METRICS, per_image, ranks_like_chance
 from vsepp.evaluation.paper import CUTS
 from vsepp.evaluation.ratings import ESTIMATES
+from vsepp.evaluation.truth import kinds
 
 if TYPE_CHECKING:
     from vsepp.evaluation.evaluate import Evaluation
@@ -93,7 +94,7 @@ def _ties(evaluation: Evaluation) -> Iterator[str]:
                 folds = ranks.by_fold(ranks.hits(k) & ~ranks.tied_at(k))
                 without = 100 * sum(hits.mean() for hits in folds) / len(folds)
                 parts.append(
-                    f"{count(number)} of {plural(len(ranks.counts), _ASKING[task[0]])} ({rounded(without)} without them)"
+                    f"{count(number)} of {plural(len(ranks.counts), _ASKING[kinds(task).query])} ({rounded(without)} without them)"
                 )
         if parts:
             yield f"R@{k}: tied with wrong items at the cut, a tie counts half: {', '.join(parts)}"

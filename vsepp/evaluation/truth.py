@@ -32,6 +32,18 @@ from vsepp.base.files import shortly
 DEFAULT_FOLD_SIZE = 1000
 
 
+class Kinds(NamedTuple):
+    """What a task's queries and items are: `i`, images, or `t`, captions."""
+
+    query: str
+    item: str
+
+
+def kinds(task: str) -> Kinds:
+    """Of `t2i`: captions ask for images."""
+    return Kinds(*task.split("2"))
+
+
 @dataclass(frozen=True, eq=False)
 class Positives:
     """Correct items of each query of one task, sparse: query by query."""
@@ -135,12 +147,14 @@ class Truth:
 
         content = {}
         for task, pairs in self.tasks.items():
-            ids_of_pairs = zip(named(task[0], pairs.rows), named(task[2], pairs.items), strict=True)
+            ids_of_pairs = zip(
+                named(kinds(task).query, pairs.rows), named(kinds(task).item, pairs.items), strict=True
+            )
             content[task] = sorted(map(list, ids_of_pairs))
         for kind, ids in names.items():  # what is ranked, and neither asks nor is correct
             if ids is not None:
-                rows = [pairs.queries for task, pairs in self.tasks.items() if task[0] == kind]
-                rows += [pairs.items for task, pairs in self.tasks.items() if task[2] == kind]
+                rows = [pairs.queries for task, pairs in self.tasks.items() if kinds(task).query == kind]
+                rows += [pairs.items for task, pairs in self.tasks.items() if kinds(task).item == kind]
                 if more := sorted(map(str, np.delete(np.asarray(ids), np.concatenate(rows)).tolist())):
                     content[kind] = [more]
         return value_digest(content)

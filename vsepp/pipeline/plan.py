@@ -41,7 +41,7 @@ def present_file(parameters: Parameters, name: str) -> Path | None:
 
 
 @dataclass(frozen=True)
-class Model:
+class PlannedModel:
     """What is evaluated: a run that is trained here, a checkpoint that the authors released, or an ensemble of two runs."""
 
     specs: Mapping[int, RunSpec]
@@ -72,7 +72,7 @@ class Plan(Table):
     """What one invocation computes: its table, with the parameters and models that it was laid out from."""
 
     parameters: Parameters
-    models: dict[str, Model]
+    models: dict[str, PlannedModel]
 
     @property
     def seeds(self) -> list[int]:

@@ -9,7 +9,7 @@ from plans import PARAMS, plan
 from processes import python
 from trained_models import WHOLE
 
-from vsepp.apps.cli import GROUPS, main, make_parser
+from vsepp.apps.cli.commands import GROUPS, main, make_parser
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base.manifest import write_manifest
 from vsepp.base.run_spec import RunSpec

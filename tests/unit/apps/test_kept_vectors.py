@@ -9,7 +9,7 @@ from PIL import Image
 from vsepp.apps.kept_vectors import KeptVectors
 from vsepp.apps.query import index_pictures
 from vsepp.base.errors import VseppError
-from vsepp.shipped import shipped_models
+from vsepp.shipped.folders import shipped_models
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.best import best_columns
 from vsepp.evaluation.encode import encode_split
+from vsepp.evaluation.evaluate_run import evaluate_run
 from vsepp.evaluation.ranks import rank, retrieval_ranks
 from vsepp.evaluation.rerank import Reranker
-from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.images import Features

@@ -12,7 +12,7 @@ from naive_ranks import assert_ranks, best, naive_ranks
 from vsepp.apps.cli import main
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.evaluation.run import mean_of_scores
+from vsepp.evaluation.evaluate_run import mean_of_scores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import own_captions
 

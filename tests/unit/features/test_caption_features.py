@@ -14,7 +14,7 @@ from vsepp.data.captions import Tokens
 from vsepp.features import captions
 from vsepp.features.captions import CaptionStates, write_caption_states
 from vsepp.models.joint import JointEmbedding
-from vsepp.models.text import frozen_part
+from vsepp.models.text.inputs import frozen_part
 from vsepp.models.text.bert import Options, TextEncoder
 
 CPU = torch.device("cpu")

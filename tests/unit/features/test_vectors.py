@@ -12,7 +12,7 @@ from vsepp.base.spec import CaptionStatesSpec, VectorsSpec
 from vsepp.data.captions import Tokens, Vocabulary, minilm_file
 from vsepp.data.vectors import CaptionVectors, tfidf_vectors
 from vsepp.features.captions import make_caption_states, make_vectors
-from vsepp.models.text import MINILM
+from vsepp.models.text.inputs import MINILM
 
 TEXTS = ["A dog, a ball", "a cat", "A dog sleeps", "the zebra", ""]
 

@@ -9,11 +9,8 @@ from loss_checks import batch_of, cases, scores_of
 
 from vsepp.base import components
 from vsepp.base.spec import Component
-from vsepp.losses import (
-    Batch,
-    info_nce,
-    siglip,
-)
+from vsepp.losses import info_nce, siglip
+from vsepp.losses.batch import Batch
 
 MARGIN = 0.3
 

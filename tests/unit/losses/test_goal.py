@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from vsepp.base import components
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.goal import KNOWN, Options, loss
 
 TRIPLETS = ("constant", "nca", "circle")

@@ -5,7 +5,8 @@ import torch
 from loss_checks import batch_of
 
 from vsepp.base.errors import VseppError
-from vsepp.losses import Batch, first_epoch_after, max_of_hinges, sum_of_hinges
+from vsepp.losses import max_of_hinges, sum_of_hinges
+from vsepp.losses.batch import Batch, first_epoch_after
 from vsepp.losses.common import hinge_costs
 
 

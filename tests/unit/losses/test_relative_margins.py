@@ -8,7 +8,8 @@ import torch
 from loss_checks import random_captions, scores_of, write_corpus
 
 from vsepp.data.vectors import CaptionVectors
-from vsepp.losses import Batch, relative_margins
+from vsepp.losses import relative_margins
+from vsepp.losses.batch import Batch
 from vsepp.losses.relative_margins import Options, State
 
 # Two images, five captions each. Every word is in one caption alone or in two of different images, so each of them has the

@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from vsepp.base.errors import VseppError
-from vsepp.losses import Batch
+from vsepp.losses.batch import Batch
 from vsepp.losses.info_nce import Options, State, loss, needs
 
 SHARED = Options(temperature=0.5, share_same_image=True)

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vsepp.base.spec import Component
-from vsepp.models.similarity import Similarity
+from vsepp.models.similarity.common import Similarity
 from vsepp.models.similarity.order_violation import TILE_ON_CPU
 
 PAIRS, QUERIES, DIM = 512, 128, 256

@@ -11,7 +11,8 @@ from rounding import assert_near
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
-from vsepp.models.similarity import Similarity, order_violation
+from vsepp.models.similarity import order_violation
+from vsepp.models.similarity.common import Similarity
 
 DOT, SQUARED, ROOT = Component("dot"), Component("order"), Component("order", {"form": "root"})
 ALL = pytest.mark.parametrize("similarity", [DOT, SQUARED, ROOT], ids=["dot", "squared", "root"])
@@ -40,7 +41,7 @@ def test_arrays_and_tensors_score_as_a_naive_loop_does(similarity, monkeypatch):
     images, captions = (side.detach().numpy() for side in embeddings(5, 4, 6))
     expected = naive(images, captions, similarity)
     for elements in (1, 50, 1 << 22):
-        monkeypatch.setattr("vsepp.models.similarity._ELEMENTS", elements)
+        monkeypatch.setattr("vsepp.models.similarity.common._ELEMENTS", elements)
         scores = Similarity(similarity).matrix(images, captions)
         assert isinstance(scores, np.ndarray)
         assert_near(scores, expected, 1e-12)

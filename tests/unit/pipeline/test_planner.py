@@ -11,7 +11,7 @@ from plans import PARAMS, copied, edit, plan
 from vsepp.base.errors import PHASES, VseppError
 from vsepp.base.spec import Component, to_dict
 from vsepp.pipeline.planner import make_plan
-from vsepp.shipped import encoder_weights
+from vsepp.shipped.folders import encoder_weights
 
 
 def inputs(plan, run, kind="run", seed=0):

@@ -6,7 +6,7 @@ from commands_page import MORE, commands_document
 from plans import PARAMS, plan
 from results_page import Report, results_document, verdicts_in
 
-from vsepp.apps.cli import GROUPS, make_parser
+from vsepp.apps.cli.commands import GROUPS, make_parser
 
 KEPT = PARAMS.parent / "docs/results/flickr8k/reports/flickr8k_study"
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from vsepp.models.encoder import build_encoder
 from vsepp.scenes.pretrain import ARCHITECTURES, LABELS, Settings, labelled_scenes, pretrain, spec_of
-from vsepp.shipped import encoder_weights
+from vsepp.shipped.folders import encoder_weights
 
 SHORT = Settings(images=96, side=30, input_size=26, epochs=1)
 

@@ -10,7 +10,7 @@ import torch
 
 from vsepp.base import components
 from vsepp.base.spec import Component
-from vsepp.losses import Batch
+from vsepp.losses.batch import Batch
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.sets import ImageBatch

@@ -170,8 +170,8 @@ def _embed(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Embed a split with a trained run, and compute recalls and ranks as a workflow's evaluation does."""
     from vsepp.base.publish import EMBEDDINGS
     from vsepp.evaluation.encode import encode_split, open_run
+    from vsepp.evaluation.evaluate_run import results_of, with_ids
     from vsepp.evaluation.rerank import Reranker
-    from vsepp.evaluation.run import results_of, with_ids
     from vsepp.pipeline.fitting import require_fitting
 
     require_fitting(spec.run, inputs["run"], inputs)
@@ -190,7 +190,7 @@ _STEP = Step(
     _embed,
     phase="results",
     folder="",
-    modules=lambda spec: ["vsepp.evaluation.run", "vsepp.evaluation.rerank"],
+    modules=lambda spec: ["vsepp.evaluation.evaluate_run", "vsepp.evaluation.rerank"],
     components=lambda spec: [*released.components(spec.run), *(("truth", truth) for truth in spec.truths)],
     sometimes=["best.npz"],
     seed=lambda spec: spec.run.init_seed,

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,17 @@ _IDS = {
 }
 _KINDS = {"sits": ("caption", "image"), "sts": ("caption", "caption"), "sis": ("image", "image")}
 """File → what its two columns of ids hold."""
-_Rated = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Columns of a file's rows: both ids, the rating, and whether the pair is a caption and its own image."""
+
+
+class _Rated(NamedTuple):
+    """Columns of a file's rows, `(n,)` each."""
+
+    first: np.ndarray
+    """Ids."""
+    second: np.ndarray
+    ratings: np.ndarray
+    own: np.ndarray
+    """Whether the pair is a caption and its own image."""
 
 
 def installed() -> Mapping[str, Path]:
@@ -57,13 +67,16 @@ def read(files: Mapping[str, Path]) -> Truth:
 
 def _truth(rated: Mapping[str, _Rated]) -> Truth:
     """The truth, from the ratings of each file."""
-    captions, images, ratings, own = rated["sits"]
+    (captions, images, ratings, own), sts, sis = rated["sits"], rated["sts"], rated["sis"]
     gallery = Gallery.from_ids(images[own], captions[own])
     captions_by_image: dict[int, list[int]] = {}
     for caption, image in zip(captions[own].tolist(), images[own].tolist(), strict=True):
         captions_by_image.setdefault(image, []).append(caption)
     beside = np.array([pair for group in captions_by_image.values() for pair in permutations(group, 2)]).T
-    alike = {name: np.stack(rated[name][:2])[:, rated[name][2] >= least] for name, least in LEAST.items()}
+    alike = {
+        name: np.stack([pairs.first, pairs.second])[:, pairs.ratings >= LEAST[name]]
+        for name, pairs in rated.items()
+    }
     asked, asking = alike["sits"]
     return gallery.truth(
         "cxc",
@@ -74,8 +87,8 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
         # In a pair of one kind either item may ask. In a pair of an image and a caption the image asks: with captions as queries,
         # simulated estimates spread less than the published ones.
         ratings={
-            "sts": ("t2t", *_turned(*rated["sts"][:2]), np.tile(rated["sts"][2], 2)),
-            "sis": ("i2i", *_turned(*rated["sis"][:2]), np.tile(rated["sis"][2], 2)),
+            "sts": ("t2t", *_turned(sts.first, sts.second), np.tile(sts.ratings, 2)),
+            "sis": ("i2i", *_turned(sis.first, sis.second), np.tile(sis.ratings, 2)),
             "sits": ("i2t", images, captions, ratings),
         },
     )
@@ -114,8 +127,7 @@ def _ratings(path: Path, *kinds: str) -> _Rated:
             rows.append((*ids, float(rating), method == "c2i_original"))  # type: ignore[arg-type]  # two ids
         if not rows:
             raise VseppError(f"has no rows; expected {expected}")
-    first_ids, second_ids, ratings, own = map(np.array, zip(*rows, strict=True))
-    return first_ids, second_ids, ratings, own
+    return _Rated(*map(np.array, zip(*rows, strict=True)))
 
 
 def _id(value: str, kind: str) -> int:

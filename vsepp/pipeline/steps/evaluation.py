@@ -19,7 +19,7 @@ def run(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
 
     Where the run has a matcher, it re-ranks the best.
     """
-    from vsepp.evaluation.run import evaluate_run
+    from vsepp.evaluation.evaluate_run import evaluate_run
     from vsepp.pipeline.fitting import require_fitting, require_run
 
     for trained, role, corpus in ((spec.run, "run", "corpus"), (spec.second, "second", "second_corpus")):
@@ -48,7 +48,7 @@ def has_matcher(spec: EvaluationSpec) -> bool:
 
 def modules(spec: EvaluationSpec) -> Sequence[str]:
     """Ranking and, with a matcher, the model."""
-    return ["vsepp.evaluation.run", *(["vsepp.evaluation.rerank"] if has_matcher(spec) else [])]
+    return ["vsepp.evaluation.evaluate_run", *(["vsepp.evaluation.rerank"] if has_matcher(spec) else [])]
 
 
 def components(spec: EvaluationSpec) -> Sequence[tuple[str, str]]:

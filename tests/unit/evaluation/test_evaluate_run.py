@@ -20,8 +20,8 @@ from vsepp.data.tables import read_tables, split_rows, write_tables
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.encode import encode_split, open_run
 from vsepp.evaluation.evaluate import save
+from vsepp.evaluation.evaluate_run import evaluate_run
 from vsepp.evaluation.ranks import kept_ranks
-from vsepp.evaluation.run import evaluate_run
 from vsepp.evaluation.test_set import TestSet
 from vsepp.features.images import Features, open_eval_images
 from vsepp.models.encoder import build_encoder
