@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from vsepp.apps.cli import GROUPS, make_parser
+from vsepp.apps.cli.commands import GROUPS, make_parser
 
 HEAD = """\
 # Commands

@@ -14,7 +14,7 @@ from fidelity_page import fidelity_document
 from results_page import results_document, write_reports
 
 from vsepp import __version__
-from vsepp.shipped import shipped_models
+from vsepp.shipped.folders import shipped_models
 
 project = "vsepp"
 author = "the authors of vsepp"

@@ -46,7 +46,7 @@ from vsepp.features.images import CentreCrops, EvalImages, Features
 from vsepp.models.encoder import ImageEncoder
 from vsepp.models.folder import frozen_encoder, layout_of, require_files
 from vsepp.models.joint import JointEmbedding, load_joint
-from vsepp.shipped import model_folder
+from vsepp.shipped.folders import model_folder
 
 log = logging.getLogger("vsepp")
 

@@ -41,7 +41,7 @@ from vsepp.data.store import WholeImages, open_store
 from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.shipped import model_folder, shipped_models
+from vsepp.shipped.folders import model_folder, shipped_models
 
 _AT_ONCE = 64
 """Pictures that are embedded together: whole batches, and a step of the progress."""

@@ -21,7 +21,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.files import json_of, shortly
 from vsepp.base.spec import Component
 from vsepp.evaluation.scores import Blocks, Pairs, Rows, converted, ranges
-from vsepp.models.similarity import Similarity, namespace
+from vsepp.models.similarity.common import Similarity, namespace
 
 DOT = Component("dot")
 # Images × captions of a block of inner products on a CPU: large enough for a matrix product to run at full speed.

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from vsepp.base.errors import VseppError
-from vsepp.models.similarity import namespace
+from vsepp.models.similarity.common import namespace
 
 Rows = slice | np.ndarray
 """Some images or captions."""

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import Triplets
 
 CITATION = "Yi, Lei and Li, 2014: Deep metric learning for person re-identification; on the hardest negative: Xuan and Chen, 2023"
@@ -29,7 +29,7 @@ class Options:
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
     """log(1 + exp(−α(p − λ)))/α + log(1 + exp(β(n − λ)))/β, p of the positive and n of the hardest negative.
 
-    Summed over the queries and both directions; a query without negatives costs nothing. See `vsepp.losses` for the
+    Summed over the queries and both directions; a query without negatives costs nothing. See `vsepp.losses.batch` for the
     arguments.
     """
     triplets = Triplets.from_scores(scores, batch)

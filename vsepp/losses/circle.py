@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import Triplets
 
 CITATION = (
@@ -31,7 +31,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """log(1 + exp(τ(n² − p(2 − p) + offset))), p of the positive and n of the hardest negative.
 
     So p is drawn to 1 and n to 0, the more the farther they are. Summed over the queries and both directions; a query
-    without negatives costs nothing. See `vsepp.losses` for the arguments.
+    without negatives costs nothing. See `vsepp.losses.batch` for the arguments.
     """
     triplets = Triplets.from_scores(scores, batch)
     p, n = triplets.positive, triplets.negative

@@ -6,12 +6,12 @@ All losses over the pairs of a batch are made of it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from vsepp.base.errors import VseppError
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 
 
 def rows_for_mask(options: Any) -> tuple[str, ...]:
@@ -24,9 +24,18 @@ def positives(scores: torch.Tensor, batch: Batch) -> torch.Tensor:
     return scores.diagonal()[: batch.queries]
 
 
-def negatives(
-    scores: torch.Tensor, batch: Batch, *, mask_same_image: bool = False
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+class Negatives(NamedTuple):
+    """How similar queries are to candidates for negatives, each `(queries, m)`."""
+
+    captions: torch.Tensor
+    """`captions[query, candidate]` for the image as query, at least in single precision."""
+    images: torch.Tensor
+    """`images[query, candidate]` for the caption as query, likewise."""
+    excluded: torch.Tensor
+    """bool: the candidate is no negative of the query."""
+
+
+def negatives(scores: torch.Tensor, batch: Batch, *, mask_same_image: bool = False) -> Negatives:
     """How similar each query is to each candidate, and which candidates are no negatives of it.
 
     A pair is never its own negative. Candidates are the batch, a subset of it, or more pairs than the batch (Section 3.6).
@@ -40,12 +49,6 @@ def negatives(
     mask_same_image
         Do not use captions of a query's own image, or that image, as its negatives; otherwise two captions of one image
         are negatives of each other.
-
-    Returns
-    -------
-    tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-        `captions[query, candidate]` for the image as query, `images[query, candidate]` for the caption as query, both with at
-        least single precision, and `excluded[query, candidate]`, true where the candidate is no negative; each `(queries, m)`.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def negatives(
         if batch.image_rows is None:
             raise VseppError("mask_same_image: expected batch.image_rows, the image of each pair, int64 (n,)")
         own, candidates = batch.image_rows[own], batch.image_rows[candidates]
-    return captions, images, own[:, None] == candidates
+    return Negatives(captions, images, own[:, None] == candidates)
 
 
 def hinge_costs(

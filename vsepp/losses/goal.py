@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 
 from vsepp.base.declared import Fraction, PositiveFloat
-from vsepp.losses import WHOLE, Batch, first_epoch_after
+from vsepp.losses.batch import WHOLE, Batch, first_epoch_after
 from vsepp.losses.common import Triplets, hinge_costs
 
 CITATION = "Xuan and Chen, 2023: Dissecting deep metric learning losses for image-text retrieval (GOAL)"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import negatives, positives, rows_for_mask
 
 CITATION = (
@@ -80,7 +80,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.common`. Without a `state` the temperature is the option's.
+        What is known about the pairs; see `vsepp.losses.batch`. Without a `state` the temperature is the option's.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     shared = None
     if options.share_same_image:
         # Candidates of the query's own image, without its own pair.
-        shared = negatives(scores, batch, mask_same_image=True)[2] & ~excluded
+        shared = negatives(scores, batch, mask_same_image=True).excluded & ~excluded
 
     def costs(negative: torch.Tensor) -> torch.Tensor:
         difference = scale * (negative - positive)

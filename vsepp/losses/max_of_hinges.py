@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.base.declared import Fraction, PositiveFloat
-from vsepp.losses import WHOLE, Batch, first_epoch_after
+from vsepp.losses.batch import WHOLE, Batch, first_epoch_after
 from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Faghri et al., 2018: VSE++: improving visual-semantic embeddings with hard negatives"

@@ -10,7 +10,7 @@ from pydantic import Field
 from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import Triplets
 
 CITATION = "Wang, Han, Huang, Dong and Scott, 2019: Multi-similarity loss with general pair weighting for deep metric learning"
@@ -34,7 +34,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     """log(1 + exp(−α(p − λ)))/α + log(1 + Σ exp(β(n − λ)))/β over the negatives n > p − ε, where there are any.
 
     Differs from the citation: a query has one positive, and the loss is summed over the queries and both directions, not
-    averaged. See `vsepp.losses` for the arguments.
+    averaged. See `vsepp.losses.batch` for the arguments.
     """
     triplets = Triplets.from_scores(scores, batch)
     # Written so that a NaN counts, and is seen.

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import Triplets
 
 CITATION = (
@@ -26,7 +26,7 @@ class Options:
 
 
 def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOLE) -> torch.Tensor:
-    """log(1 + exp(τ(n − p))), p of the positive and n of the hardest negative; see `vsepp.losses` for the arguments.
+    """log(1 + exp(τ(n − p))), p of the positive and n of the hardest negative; see `vsepp.losses.batch` for the arguments.
 
     Summed over the queries and both directions; a query without negatives costs nothing.
     """

@@ -14,7 +14,7 @@ from torch.nn.functional import embedding_bag
 from vsepp.base.declared import PositiveFloat
 from vsepp.data.tables import read_tables
 from vsepp.data.vectors import CaptionVectors
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import hinge_costs
 
 CITATION = "Relative Margin Loss for Visual-Semantic Embeddings, research post, 2019"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Schroff, Kalenichenko and Philbin, 2015: FaceNet: a unified embedding for face recognition and clustering"

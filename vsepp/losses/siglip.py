@@ -11,7 +11,7 @@ import torch
 from torch.nn.functional import softplus
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import negatives, positives, rows_for_mask
 
 CITATION = "Zhai, Mustafa, Kolesnikov and Beyer, 2023: Sigmoid loss for language image pre-training"
@@ -52,7 +52,7 @@ def loss(scores: torch.Tensor, options: Options = Options(), batch: Batch = WHOL
     options
         See `Options`.
     batch
-        What is known about the pairs; see `vsepp.losses.common`. Without a `state` temperature and bias are the options'.
+        What is known about the pairs; see `vsepp.losses.batch`. Without a `state` temperature and bias are the options'.
 
     Returns
     -------

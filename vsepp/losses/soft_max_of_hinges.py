@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.base.declared import PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Oh Song et al., 2016: Deep metric learning via lifted structured feature embedding"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from vsepp.base.declared import Count, PositiveFloat
-from vsepp.losses import WHOLE, Batch
+from vsepp.losses.batch import WHOLE, Batch
 from vsepp.losses.common import hinge_costs, rows_for_mask
 
 CITATION = "Fan, Lyu, Ying and Hu, 2017: Learning with average top-k loss"

@@ -14,7 +14,7 @@ from vsepp.base.run_spec import ModelSpec, RunSpec
 from vsepp.models import weights
 from vsepp.models.encoder import ImageEncoder, build_encoder
 from vsepp.models.sets import ImageBatch, Sets, take_vectors
-from vsepp.models.similarity import Similarity
+from vsepp.models.similarity.common import Similarity
 
 # A shorter vector has no meaningful direction.
 SHORTEST = 1e-8

@@ -12,14 +12,14 @@ from vsepp.base.components import checked, describe
 from vsepp.base.declared import FOLDS, PIECES, WORDS
 from vsepp.base.errors import did_you_mean
 from vsepp.base.spec import EncoderKeys
-from vsepp.models.text import tokens_of
+from vsepp.models.text.inputs import tokens_of
 from vsepp.pipeline.files import Mistakes
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.settings import RunKeys
 from vsepp.report.entries import Row, Table
 from vsepp.report.figures import FigureOfRuns
-from vsepp.shipped import encoder_weights
+from vsepp.shipped.folders import encoder_weights
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.
 _SHARED_WITH_START = (

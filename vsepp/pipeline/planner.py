@@ -30,11 +30,11 @@ from vsepp.base.spec import (
     part_of,
     to_dict,
 )
-from vsepp.models.text import MINILM, frozen_part, weights_file
+from vsepp.models.text.inputs import MINILM, frozen_part, weights_file
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
-from vsepp.pipeline.plan import Model, Plan, present_file, raw_file, study_of_variant
+from vsepp.pipeline.plan import Plan, PlannedModel, present_file, raw_file, study_of_variant
 from vsepp.pipeline.reports import report_spec
 from vsepp.pipeline.settings import ReleasedKeys
 from vsepp.pipeline.specs import evaluation_spec, published_features, run_spec, training_splits
@@ -43,7 +43,7 @@ from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
 from vsepp.report.entries import FigureDataSpec
 from vsepp.report.figures import FigureOfLosses
-from vsepp.shipped import encoder_weights
+from vsepp.shipped.folders import encoder_weights
 
 
 def make_plan(folder: Path, overrides: Mapping[str, Any] | None = None) -> Plan:
@@ -58,7 +58,7 @@ class _Planner:
         self.parameters = parameters
         self.preset = parameters.preset
         self.files: dict[str, SourceFile] = {}
-        self.models: dict[str, Model] = {}
+        self.models: dict[str, PlannedModel] = {}
         self.table: dict[tuple[str, str], Artefact] = {}
         self.by_folder: dict[Path, Artefact] = {}
         self.done: set[str] = set()
@@ -219,7 +219,9 @@ class _Planner:
         # Only for runs that are trained: for others a sentence encoder need not be installed.
         training |= self._loss_inputs(first, training)
         kept = {seed for seed, spec in specs.items() if self._is_kept(run, spec)}
-        self.models[run] = Model(specs, self.parameters.protocols[run], frozenset(kept), pictures=pictures)
+        self.models[run] = PlannedModel(
+            specs, self.parameters.protocols[run], frozenset(kept), pictures=pictures
+        )
         for seed, spec in specs.items():
             if seed in kept and (run, seed) not in self.starts:
                 continue
@@ -241,7 +243,9 @@ class _Planner:
         specs, second_specs = (self.models[member].specs for member in members)
         specs = {seed: specs[seed] for seed in self.parameters.seeds(run)}
         pictures = self.models[members[0]].pictures
-        self.models[run] = Model(specs, self.parameters.protocols[run], pictures=pictures, ensemble=members)
+        self.models[run] = PlannedModel(
+            specs, self.parameters.protocols[run], pictures=pictures, ensemble=members
+        )
         for seed, spec in specs.items():
             first, second = (self._trained(run, member, seed) for member in members)
             evaluated = replace(
@@ -301,7 +305,7 @@ class _Planner:
         spec = run_spec(self.parameters, name, trained, seed)
         inputs = self._inputs(spec, published)
         pictures = None if published else self._pictures(inputs["corpus"], spec.eval_store).folder
-        self.models[name] = Model(
+        self.models[name] = PlannedModel(
             {seed: spec}, self.parameters.protocols[run], released=run, pictures=pictures
         )
         raw = {

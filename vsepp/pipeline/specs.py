@@ -8,7 +8,7 @@ from vsepp.base.components import describe, resolved
 from vsepp.base.declared import PIECES
 from vsepp.base.run_spec import EvaluationSpec, ModelSpec, RunSpec, ScheduleSpec, SizeAugmentationSpec
 from vsepp.base.spec import CaptionKeys, CropSpec, EncoderSpec, StoreSpec, VocabularySpec, part_of
-from vsepp.models.text import pieces_file, tokens_of
+from vsepp.models.text.inputs import pieces_file, tokens_of
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.plan import present_file
 from vsepp.pipeline.settings import RunKeys

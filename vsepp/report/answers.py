@@ -15,7 +15,7 @@ from vsepp.data.arrays import read_npz
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.evaluation.test_set import TestSet
-from vsepp.models.similarity import Similarity
+from vsepp.models.similarity.common import Similarity
 from vsepp.report.models import Model
 
 

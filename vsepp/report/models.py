@@ -23,7 +23,7 @@ from vsepp.base.manifest import ancestors_of, parent_of, uncommitted_steps
 from vsepp.evaluation.intervals import Level
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, COMPARED, per_image, ranks_like_chance
 from vsepp.evaluation.ranks import Ranks, kept_ranks
-from vsepp.losses import first_epoch_after
+from vsepp.losses.batch import first_epoch_after
 from vsepp.report import text
 
 if TYPE_CHECKING:

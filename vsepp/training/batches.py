@@ -14,7 +14,7 @@ import torch
 
 from vsepp.base.placement import upload
 from vsepp.base.run_spec import ScheduleSpec
-from vsepp.losses import Batch
+from vsepp.losses.batch import Batch
 from vsepp.training.data import TrainingData
 from vsepp.training.matching import Candidates
 from vsepp.training.step import StepBatch, Training

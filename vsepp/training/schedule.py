@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsepp.base.run_spec import RunSpec, ScheduleSpec
-from vsepp.losses import first_epoch_after
+from vsepp.losses.batch import first_epoch_after
 
 
 def learning_rate(schedule: ScheduleSpec, epoch: int, step: int, steps: int) -> float:

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from vsepp.base import components
 from vsepp.base.errors import VseppError
 from vsepp.base.run_spec import RunSpec
-from vsepp.losses import Batch
+from vsepp.losses.batch import Batch
 from vsepp.models.joint import ENCODER_PREFIX, JointEmbedding
 from vsepp.models.sets import ImageBatch, Sets
 from vsepp.training.distributed import ALONE, ProcessGroup
@@ -22,7 +22,7 @@ from vsepp.training.matching import Candidates, matching_loss
 
 @dataclass(frozen=True, eq=False)
 class RunLoss:
-    """The loss that a run names, with its options and its own state; see `vsepp.losses`."""
+    """The loss that a run names, with its options and its own state; see `vsepp.losses.batch`."""
 
     function: Callable[[Any, Any, Batch], torch.Tensor]
     options: Any

@@ -14,8 +14,8 @@ from vsepp.data.captions import Tokens
 from vsepp.features import captions
 from vsepp.features.captions import CaptionStates, write_caption_states
 from vsepp.models.joint import JointEmbedding
-from vsepp.models.text.inputs import frozen_part
 from vsepp.models.text.bert import Options, TextEncoder
+from vsepp.models.text.inputs import frozen_part
 
 CPU = torch.device("cpu")
 SIZES = {"layers": 1, "hidden": 8, "heads": 2, "intermediate": 16, "positions": 16}

@@ -17,7 +17,7 @@ import measure  # noqa: E402
 import reference  # noqa: E402
 
 from vsepp.data.captions import END, START  # noqa: E402
-from vsepp.losses.batch import WHOLE# noqa: E402
+from vsepp.losses.batch import WHOLE  # noqa: E402
 from vsepp.losses.max_of_hinges import Options, loss  # noqa: E402
 from vsepp.models.joint import JointEmbedding  # noqa: E402
 from vsepp.models.sets import ImageBatch  # noqa: E402

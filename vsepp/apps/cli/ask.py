@@ -13,7 +13,7 @@ from vsepp.apps.cli.common import a_path, add_params, add_step
 from vsepp.base.errors import VseppError
 from vsepp.base.files import require_file, require_folder
 from vsepp.base.words import table
-from vsepp.shipped import model_folder
+from vsepp.shipped.folders import model_folder
 
 if TYPE_CHECKING:
     from vsepp.apps.query import Index

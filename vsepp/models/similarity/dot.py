@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vsepp.models.similarity import namespace
+from vsepp.models.similarity.common import namespace
 
 CITATION = "Faghri et al., VSE++: Improving Visual-Semantic Embeddings with Hard Negatives, BMVC 2018, Eq. 3"
 INNER_PRODUCT = True

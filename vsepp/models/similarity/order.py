@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vsepp.models.similarity import namespace
+from vsepp.models.similarity.common import namespace
 
 CITATION = "Vendrov et al., Order-Embeddings of Images and Language, ICLR 2016"
 

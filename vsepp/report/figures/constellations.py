@@ -92,7 +92,7 @@ class Figure(FigureOfLosses):
 def _loss(loss: Component, positive: Sequence[float], negatives: Sequence[Sequence[float]]) -> float:
     import torch  # not at the top: reports are drawn without it
 
-    from vsepp.losses import Batch
+    from vsepp.losses.batch import Batch
 
     scores = -np.linalg.norm([positive, *negatives], axis=1)
     # The other pairs are there for their captions alone: as images they are no hard negatives of the positive.
