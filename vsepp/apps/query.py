@@ -235,7 +235,6 @@ def open_index(folder: str | os.PathLike[str], *, device: str = "cpu") -> Index:
         raise VseppError(
             f"{folder}: the corpus that it was made from is not below results/<preset>/corpora: {again}"
         )
-    require_intact(corpus, "images.parquet", "captions.parquet")
     tested = TestSet.read(folder / EMBEDDINGS, of_corpus=True)
     assert isinstance(tested.scores, EmbeddingScores)
     images, captions = read_tables(corpus)
