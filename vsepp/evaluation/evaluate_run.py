@@ -19,9 +19,13 @@ from vsepp.evaluation.truth import own_captions
 
 
 def evaluate_run(
-    spec: EvaluationSpec, inputs: Mapping[str, Path], out: Path, rerank: Rerank | None = None
+    spec: EvaluationSpec,
+    inputs: Mapping[str, Path],
+    out: Path,
+    rerank: Rerank | None = None,
+    tested: TestSet | None = None,
 ) -> list[Evaluation]:
-    """Rank the test split by a run's embeddings, or by the mean of two runs' scores, under each protocol and truth.
+    """Rank a split by a run's embeddings, or by the mean of two runs' scores, under each protocol and truth.
 
     Parameters
     ----------
@@ -31,24 +35,40 @@ def evaluate_run(
         Role → folder: `run`, with its `embeddings.npz`; of an ensemble also `second`, and `corpus` and `second_corpus`, which the two
         runs embedded; of truths `corpus`, and `<truth>_<role>` → raw file.
     out
-        Folder that gets `metrics.json` and `ranks.npz`; of an ensemble also `embeddings.npz`, of a model with a matcher `best.npz`.
+        Folder that gets `metrics.json` and `ranks.npz`; of an ensemble and of `tested` also `embeddings.npz`, of a model with a matcher
+        `best.npz`.
     rerank
         How a matcher scores the best again.
+    tested
+        The split as the run embeds it now; `None`: as it did when it was trained.
 
     Raises
     ------
     VseppError
-        If the split is too small for a protocol, or for re-ranking; of an ensemble also as `mean_of_scores`, and if the runs embedded
-        other captions or in another order.
+        If the split is too small for a protocol, or for re-ranking, or the corpus has other ids than a truth; of an ensemble also as
+        `mean_of_scores`, and if the runs embedded other captions or in another order.
     """
-    tested = _embedded(inputs["run"])
-    if spec.ensemble:
-        _require_same_captions(spec, inputs)
-        tested = mean_of_scores(tested, _embedded(inputs["second"]))
-    tested = with_ids(tested, spec, inputs)
-    if spec.ensemble:
+    has_embeddings = tested is None and not spec.ensemble
+    if tested is None:
+        tested = _embedded(inputs["run"])
+        if spec.ensemble:
+            _require_same_captions(spec, inputs)
+            tested = mean_of_scores(tested, _embedded(inputs["second"]))
+    if spec.truths:
+        tested = _with_ids(tested, inputs["corpus"], spec.split)
+    if not has_embeddings:
         tested.save(out / EMBEDDINGS)
-    return results_of(tested, spec, inputs, out, rerank)
+    truths = [
+        own_captions(tested.caption_to_image, protocol, spec.fold_size)
+        for protocol in spec.protocols
+        if protocol not in spec.truths
+    ]
+    for name in spec.truths:
+        module = components.load("truth", name)
+        truths.append(module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
+    results = evaluate(tested, truths, rerank)
+    save(results, out)
+    return results
 
 
 def _embedded(run: Path) -> TestSet:
@@ -77,47 +97,17 @@ def mean_of_scores(first: TestSet, second: TestSet) -> TestSet:
     return TestSet(EmbeddingScores(images, captions), first.caption_to_image, of_corpus=True)
 
 
-def with_ids(tested: TestSet, spec: EvaluationSpec, inputs: Mapping[str, Path]) -> TestSet:
-    """The same test set, with the ids of COCO's images and captions where an evaluation has truths; inputs as of `evaluate_run`.
-
-    Raises
-    ------
-    VseppError
-        If the corpus has other ids.
-    """
-    if not spec.truths:
-        return tested
+def _with_ids(tested: TestSet, corpus: Path, split: str) -> TestSet:
+    """The same test set, with the ids of COCO's images and captions, by which truths know them."""
     from vsepp.data.tables import read_tables, split_rows  # other evaluations read no tables
 
-    corpus = inputs["corpus"]
     images, captions = read_tables(corpus)
-    rows = split_rows(images, captions, spec.split)
+    rows = split_rows(images, captions, split)
     expected = "whole numbers of COCO, which truths know images by"
     if other := [name for name in images["image_id"][rows.images] if not name.isdecimal()]:
         raise VseppError(f"{corpus}: its images have ids such as {other[0]!r}; expected {expected}")
     image_ids = images["image_id"][rows.images].astype(np.int64)
     return replace(tested, image_ids=image_ids, caption_ids=captions["caption_id"][rows.captions])
-
-
-def results_of(
-    tested: TestSet,
-    spec: EvaluationSpec,
-    inputs: Mapping[str, Path],
-    out: Path,
-    rerank: Rerank | None = None,
-) -> list[Evaluation]:
-    """Results of a test set under each protocol and truth, written to `out`; arguments and errors as of `evaluate_run`."""
-    truths = [
-        own_captions(tested.caption_to_image, protocol, spec.fold_size)
-        for protocol in spec.protocols
-        if protocol not in spec.truths
-    ]
-    for name in spec.truths:
-        module = components.load("truth", name)
-        truths.append(module.read({role: inputs[f"{name}_{role}"] for role in module.FILES}))
-    results = evaluate(tested, truths, rerank)
-    save(results, out)
-    return results
 
 
 def _require_same_captions(spec: EvaluationSpec, inputs: Mapping[str, Path]) -> None:

@@ -6,6 +6,7 @@ import argparse
 import logging
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ from vsepp.base.files import is_there, output_folder
 from vsepp.base.run_spec import EvaluationSpec
 from vsepp.pipeline.code import code_digest
 from vsepp.pipeline.making import make, take_machine
-from vsepp.pipeline.step import Artefact, Facts, Input, Inputs, Job, Step
-from vsepp.pipeline.steps import released
+from vsepp.pipeline.step import Artefact, Facts, Input, Inputs, Job
+from vsepp.pipeline.steps import evaluation, released
 
 if TYPE_CHECKING:
     from vsepp.evaluation.evaluate import Evaluation
@@ -29,7 +30,6 @@ log = logging.getLogger("vsepp")
 _ROLES = {
     "run": "folder of the trained run; nothing else of its clone is needed",
     "corpus": "folder of the corpus",
-    "tokens": argparse.SUPPRESS,  # made with the run's words without it
     "features": "folder of the features under the test crop, for a frozen encoder",
     "eval_store": "folder of the image store, for an encoder that is fine-tuned",
     "encoder": "folder of the encoder's weights before training",
@@ -168,34 +168,27 @@ def _fetched(options: argparse.Namespace, name: str) -> Path:
 
 def _embed(spec: EvaluationSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
     """Embed a split with a trained run, and compute recalls and ranks as a workflow's evaluation does."""
-    from vsepp.base.publish import EMBEDDINGS
     from vsepp.evaluation.encode import encode_split, open_run
-    from vsepp.evaluation.evaluate_run import results_of, with_ids
+    from vsepp.evaluation.evaluate_run import evaluate_run
     from vsepp.evaluation.rerank import Reranker
     from vsepp.pipeline.fitting import require_fitting
 
     require_fitting(spec.run, inputs["run"], inputs)
     placing, facts = take_machine(job, "evaluation")
     model, *_ = opened = open_run(spec.run, spec.split, inputs, placing.device)
-    tested = with_ids(encode_split(*opened, device=placing.device), spec, inputs)
-    tested.save(out / EMBEDDINGS)
+    tested = encode_split(*opened, device=placing.device)
     rerank = None if model.matcher is None else Reranker.from_split(*opened, device=placing.device).best
-    print(*results_of(tested, spec, inputs, out, rerank), sep="\n\n")
+    print(*evaluate_run(spec, inputs, out, rerank, tested), sep="\n\n")
     return facts
 
 
-_STEP = Step(
-    "evaluation",
-    EvaluationSpec,
-    _embed,
-    phase="results",
-    folder="",
+_STEP = replace(
+    evaluation.STEP,
+    run=_embed,
     modules=lambda spec: ["vsepp.evaluation.evaluate_run", "vsepp.evaluation.rerank"],
     components=lambda spec: [*released.components(spec.run), *(("truth", truth) for truth in spec.truths)],
-    sometimes=["best.npz"],
-    seed=lambda spec: spec.run.init_seed,
 )
-"""Evaluates a run on a corpus and a split that no plan has."""
+"""The step of evaluations, which embeds the split first: on a corpus and a split that no plan has."""
 
 
 def _embed_and_score(options: argparse.Namespace) -> None:
@@ -212,7 +205,8 @@ def _embed_and_score(options: argparse.Namespace) -> None:
     spec = EvaluationSpec(run, (*options.protocol, *truths), options.fold_size, options.split or "test")
     with tempfile.TemporaryDirectory() as nowhere:
         output = options.output or Path(nowhere)
-        evaluation = Artefact(_STEP, run.seeded_id, output, spec, read)
-        make(evaluation, device=options.device, threads=options.threads)
+        make(
+            Artefact(_STEP, run.seeded_id, output, spec, read), device=options.device, threads=options.threads
+        )
     if options.output is None:
         log.info("nothing was written; --output FOLDER keeps embeddings, ranks and recalls")
