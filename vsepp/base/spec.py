@@ -26,7 +26,6 @@ from vsepp.base.declared import (
     PositiveFloat,
     Precision,
     Seed,
-    Sha256,
     Side,
     SplitName,
     adapter,
@@ -100,9 +99,6 @@ class CorpusKeys:
     """If an image has more captions: keep the first ones, or raise an error."""
     expected_images: dict[SplitName, Count] = field(default_factory=dict)
     """Images per split; checked if given."""
-    photographs_sha256: tuple[Sha256, ...] = ()
-    """Known digests of all photographs together, as in the image store's manifest, because no archive's
-    checksum covers a folder. A different digest gives a warning."""
     content: str = ""
     """Names pictures and captions where several sets of them have one entry, as the trials
     of `vsepp try` have."""
@@ -141,13 +137,8 @@ class StoreSpec:
 
 @dataclass(frozen=True, config=STRICT)
 class PicturesSpec:
-    """Small pictures of a split's images with their captions, for pages."""
+    """Small pictures of the test images with their captions, for pages."""
 
-    split: SplitName = "test"
-    side: Count = 128
-    """The longer side, pixels; smaller images stay unchanged."""
-    quality: int = 80
-    """Quality of the JPEGs, from 1 to 95."""
     photographs: bool = True
     """Whether pages may show the pictures; otherwise only captions and ids."""
 

@@ -127,14 +127,14 @@ def build_store(
         "exif_turned": sum(result.turned for result in results),
         "photographs_sha256": hashlib.sha256("".join(sums).encode()).hexdigest(),
     }
-    _warn(facts, spec, store)
+    _warn(facts, store)
     if equal := _equal_files(images, sums):
         facts["equal_files"] = equal
     return facts
 
 
-def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
-    count, digest = facts["images"], facts["photographs_sha256"]
+def _warn(facts: Mapping[str, Any], store: StoreSpec) -> None:
+    count = facts["images"]
     if facts["upscaled"]:
         log.warning("%d of %d images are upscaled to %d pixels", facts["upscaled"], count, store.side)
     if facts["exif_turned"]:
@@ -143,15 +143,6 @@ def _warn(facts: Mapping[str, Any], spec: CorpusSpec, store: StoreSpec) -> None:
             facts["exif_turned"],
             count,
             store.orientation,
-        )
-    complete = not spec.first_images and not spec.leave_out
-    if complete and spec.photographs_sha256 and digest not in spec.photographs_sha256:
-        log.warning(
-            "corpus %s: the photographs have the digest %s, but %s is known of this data set: some of their "
-            "files differ",
-            spec.name,
-            digest,
-            " or ".join(spec.photographs_sha256),
         )
 
 

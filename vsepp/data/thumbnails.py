@@ -14,16 +14,21 @@ from vsepp.base.spec import PicturesSpec
 from vsepp.data.store import WholeImages
 from vsepp.data.tables import Table
 
+_SIDE = 128
+"""The longer side, pixels; smaller images stay unchanged."""
+_QUALITY = 80
+"""Of the JPEGs, from 1 to 95."""
+
 
 def make_pictures(
     spec: PicturesSpec, images: Table, captions: Table, pixels: np.ndarray | WholeImages, out: Path
 ) -> int:
-    """Shrink the images of a split and gather their captions.
+    """Shrink the test images and gather their captions.
 
     Parameters
     ----------
     spec
-        Split, largest side and quality.
+        Whether the pictures may be shown.
     images, captions, pixels
         The tables of a corpus, and its image store.
     out
@@ -35,10 +40,9 @@ def make_pictures(
     int
         Number of images.
     """
-    rows = np.flatnonzero(np.asarray(images["split"]) == spec.split).tolist()
+    rows = np.flatnonzero(np.asarray(images["split"]) == "test").tolist()
     jpegs = [
-        small_jpeg(Image.fromarray(pixels[row]), spec.side, spec.quality) if spec.photographs else b""
-        for row in rows
+        small_jpeg(Image.fromarray(pixels[row]), _SIDE, _QUALITY) if spec.photographs else b"" for row in rows
     ]
     shown: dict[int, dict] = {row: {"id": images["image_id"][row], "captions": []} for row in rows}
     split_captions = np.flatnonzero(np.isin(captions["image_index"], rows))

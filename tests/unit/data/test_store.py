@@ -176,17 +176,6 @@ def test_a_full_disk_leaves_no_store_and_gives_back_what_was_reserved(tmp_path):
     assert all(path.name == "sizes.npy" or not path.stat().st_size for path in (tmp_path / "state").iterdir())
 
 
-def test_other_photographs_than_the_known_ones_give_a_warning(tmp_path, caplog):
-    images, spec = ten(tmp_path)
-    facts, _ = build(images, spec, tmp_path)
-    known = corpus("any", "karpathy", spec.files, photographs_sha256=(facts["photographs_sha256"],))
-    build(images, known, tmp_path)
-    assert not caplog.records
-    Path(spec.files["images"], "5.jpg").write_bytes(jpeg(55))
-    build(images, known, tmp_path)
-    assert "some of their files differ" in caplog.text
-
-
 def test_a_corpus_without_images_or_photographs_has_no_store(tmp_path):
     images, spec = ten(tmp_path)
     with pytest.raises(VseppError, match="no images"):

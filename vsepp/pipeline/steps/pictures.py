@@ -1,4 +1,4 @@
-"""Image store → small pictures of a split with its captions, for people to look at."""
+"""Image store → small pictures of the test images with their captions, for people to look at."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vsepp.pipeline.step import Facts, Inputs, Job, Step
 
 
 def run(spec: PicturesSpec, inputs: Inputs, out: Path, job: Job) -> Facts:
-    """Make small pictures of a split, with captions, for pages."""
+    """Make small pictures of the test images, with captions, for pages."""
     from vsepp.data.store import open_store
     from vsepp.data.tables import read_tables
     from vsepp.data.thumbnails import make_pictures
