@@ -98,9 +98,8 @@ def extract_features(
     Raises
     ------
     VseppError
-        If the crop does not fit the images or the encoder, a feature is not finite, or the disk is full.
+        If the crop does not fit the images, a feature is not finite, or the disk is full.
     """
-    check_size(encoder, crop)
     encoder.to(device).eval()
     vectors = REGIONS if crop.kind == "regions" else encoder.vectors()
     write_rows(
@@ -196,10 +195,9 @@ def write_tape(
     Raises
     ------
     VseppError
-        If the crops do not fit the images or the encoder, a feature is not finite or too
+        If the crops do not fit the images, a feature is not finite or too
         large for 16 bits, or the disk is too small.
     """
-    check_size(encoder, crops.crop)
     encoder.to(device).eval()
     state.mkdir(parents=True, exist_ok=True)
     files = [state / epoch_file(epoch) for epoch in range(epochs)]
@@ -265,15 +263,6 @@ def tape_features(
 def encode_batch(size: int, device: torch.device) -> int:
     """Number of crops encoded at a time; depends only on their size in pixels and the kind of device."""
     return _LARGE_ON_CPU if device.type == "cpu" and size > _LARGE_PIXELS else ENCODE_BATCH
-
-
-def check_size(encoder: ImageEncoder, crop: CropSpec) -> None:
-    """Refuse crops of another size than the encoder's input."""
-    if crop.size != encoder.spec.input_size:
-        raise VseppError(
-            f"crop {crop.kind}: {crop.size} pixels, but encoder {encoder.spec.architecture!r} takes "
-            f"{encoder.spec.input_size}; give the crop the encoder's input_size"
-        )
 
 
 def encode_crops(

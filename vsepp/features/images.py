@@ -28,7 +28,7 @@ from vsepp.features.crops import (
     place_of_images,
     sizes_of,
 )
-from vsepp.features.frozen import CAPTIONS, FILE, check_size, epoch_file, tape_features
+from vsepp.features.frozen import CAPTIONS, FILE, epoch_file, tape_features
 from vsepp.models.encoder import ImageEncoder, build_encoder, encoder_dim, load_encoder
 from vsepp.models.sets import ImageBatch
 
@@ -170,17 +170,11 @@ class Inline:
         Random crops of the corpus's captions, of the encoder's input size.
     device
         Where to compute.
-
-    Raises
-    ------
-    VseppError
-        If the crops do not fit the encoder.
     """
 
     def __init__(
         self, store: StoredImages, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
     ) -> None:
-        check_size(encoder, crops.crop)
         self.dim = encoder.dim
         self._encoder = encoder.to(device).eval()
         self._store, self._crops, self._device = store, crops, device

@@ -92,8 +92,6 @@ def import_precomputed(
     OSError
         If the disk fills up meanwhile; nothing is left of the file.
     """
-    if spec.reader.name != "precomp":
-        raise VseppError(f"corpus {spec.name}: expected the reader precomp, got {spec.reader.name}")
     parts = _parts(spec, images, files)
     first = next(iter(parts.values())).rows
     count = len(images)

@@ -39,7 +39,7 @@ class JointEmbedding(nn.Module):
     Raises
     ------
     VseppError
-        On an unknown component or option, or if there is a matcher and no pooling of images or of captions.
+        On an unknown component or option.
     """
 
     def __init__(
@@ -66,11 +66,6 @@ class JointEmbedding(nn.Module):
         self.matcher: nn.Module | None = None
         self.matcher_options: Any = None
         if spec.matcher is not None:  # drawn last, so that it changes no other first weight
-            for pooling in ("image_pooling", "caption_pooling"):
-                if getattr(spec, pooling) is None:
-                    raise VseppError(
-                        f"{pooling}: got none; matcher {spec.matcher.name!r} takes sets of vectors, of images and of captions"
-                    )
             self.matcher_options = components.options("matcher", spec.matcher)
             image_dim = feature_dim if self.matcher_options.before_maps else spec.joint_dim
             self.matcher = components.make("matcher", spec.matcher, image_dim, text_dim)

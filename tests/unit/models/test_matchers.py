@@ -4,7 +4,6 @@ import pytest
 import torch
 from specs import MODEL, change
 
-from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.models.joint import JointEmbedding
 from vsepp.models.matchers.fusion import Matcher, Options
@@ -40,15 +39,6 @@ def test_padding_and_its_values_change_next_to_nothing(matcher, batch):
     wider = [torch.cat([part, torch.zeros_like(part)], dim=1) for part in batch]
     for padded in (noise, wider):
         torch.testing.assert_close(matcher(*padded), expected, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("lacking", ["image_pooling", "caption_pooling"])
-def test_a_model_without_a_pooling_has_no_matcher(lacking):
-    mean, small = Component("mean"), {"layers": 1, "heads": 2, "intermediate": 8}
-    parts = {"text": Component("bigru", {"word_dim": 4, "dim": 8}), "matcher": Component("fusion", small)}
-    spec = change(MODEL, **{**parts, "image_pooling": mean, "caption_pooling": mean, lacking: None})
-    with pytest.raises(VseppError, match=f"^{lacking}: .*'fusion'"):
-        JointEmbedding(spec, IMAGE, 9)
 
 
 def test_a_model_starts_with_the_same_weights_with_a_matcher_as_without():
