@@ -40,7 +40,7 @@ from vsepp.models.folder import (
     layout_of,
     require_files,
 )
-from vsepp.report.models import HISTORY_FILE, Model, known_metrics, seed_folders
+from vsepp.report.models import HISTORY_FILE, MeasuredModel, known_metrics, seed_folders
 from vsepp.report.records import read_results
 
 CARD = "README.md"
@@ -160,7 +160,7 @@ def corpus_of(run: RunSpec, folder: Path, manifest: Mapping[str, Any]) -> tuple[
         return corpus["spec"]["name"], sizes, Component(corpus["spec"]["reader"]["name"])
 
 
-def evaluations_of(folder: Path) -> Iterator[tuple[Model, str, dict[str, Interval]]]:
+def evaluations_of(folder: Path) -> Iterator[tuple[MeasuredModel, str, dict[str, Interval]]]:
     """Each evaluated seed of a run, each protocol, and intervals over the images."""
     for trained in seed_folders(folder.absolute().parent):
         if (evaluated := evaluation_of(trained)) is not None:

@@ -4,7 +4,7 @@ Read `entries` (what `tables.yaml` and `claims.yaml` hold, and a report's spec),
 `published` (a paper's numbers), `tables` (rows filled from both), `verdicts` and `claims`, `figures` and `plots`, `answers` (what a model
 finds), `run_page` and `index_page` (what a page shows), `cells` (tables and verdicts as a page and LaTeX print them), `pages` (all files of a
 report); then `compare` (models beside each other), `expected`, and `text`, the only place where numbers become words.
-A number's path: `ranks.npz`, `metrics.json` → `Model` → `pair` or `sound` → `level` → `Cell` → `PageCell` → template.
+A number's path: `ranks.npz`, `metrics.json` → `MeasuredModel` → `pair` or `sound` → `level` → `Cell` → `PageCell` → template.
 It imports `models`, `losses`, `evaluation`, `data` and `base`; never torch; matplotlib where something is drawn. Templates
 print: what has a condition is computed here.
 """

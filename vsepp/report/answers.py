@@ -16,7 +16,7 @@ from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.evaluation.test_set import TestSet
 from vsepp.models.similarity.common import Similarity
-from vsepp.report.models import Model
+from vsepp.report.models import MeasuredModel
 
 
 class Pictures:
@@ -84,7 +84,7 @@ class Answer:
 class Answers:
     """What a model, whose embeddings are here, ranks first under a protocol or a truth."""
 
-    model: Model
+    model: MeasuredModel
     protocol: str
     _queries: dict[str, np.ndarray] = field(default_factory=dict, init=False)
 

@@ -30,7 +30,7 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import text
 from vsepp.report.entries import AveragedMetric, Protocol, ValidationMetric
-from vsepp.report.models import Model, trouble_of
+from vsepp.report.models import MeasuredModel, trouble_of
 from vsepp.report.verdicts import (
     INCONCLUSIVE,
     LARGER,
@@ -313,7 +313,7 @@ def _difference(
     return Measured(effect, len(model), notes, mcnemar=tuple(mcnemar))
 
 
-def _validated(model: Model, metric: str) -> float:
+def _validated(model: MeasuredModel, metric: str) -> float:
     """A metric on validation of the snapshot that is evaluated, from the epoch with the highest rsum."""
     rsum = model.history("rsum")
     return model.history(metric)[max(rsum, key=rsum.__getitem__)]

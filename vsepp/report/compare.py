@@ -31,7 +31,7 @@ from vsepp.report.models import (
     HISTORY_FILE,
     METRICS_FILE,
     RANKS_FILE,
-    Model,
+    MeasuredModel,
     Paired,
     ids_digest,
     known_metrics,
@@ -42,7 +42,7 @@ from vsepp.report.models import (
 )
 from vsepp.report.records import read_results
 
-Source = Path | Model
+Source = Path | MeasuredModel
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a model that was read."""
 ONE_SEED = "One seed settles nothing: another seed may rank the models otherwise."
 
@@ -267,7 +267,7 @@ def compare(
     if unknown := [metric for metric in metrics if metric not in AVERAGED]:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {unknown[0]!r}")
     sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
-    known = [model for side in sides.values() for model in side if isinstance(model, Model)]
+    known = [model for side in sides.values() for model in side if isinstance(model, MeasuredModel)]
     protocol = protocol or _common_protocol(known)
     like = next((model for model in known if protocol in model.metrics), None)
     # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
@@ -313,8 +313,8 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
     """Where each seed of a model lies."""
     sources: list[Source] = []
-    for source in [model] if isinstance(model, str | Path | Model) else model:
-        if isinstance(source, Model):
+    for source in [model] if isinstance(model, str | Path | MeasuredModel) else model:
+        if isinstance(source, MeasuredModel):
             sources.append(source)
             continue
         sources += seed_folders(Path(source)) or [Path(source)]
@@ -325,7 +325,7 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
 
 def _read(source: Source) -> Source:
     """A model that was evaluated; a file of embeddings stays a path until its protocol is known."""
-    if isinstance(source, Model) or (source.exists() and not source.is_dir()):
+    if isinstance(source, MeasuredModel) or (source.exists() and not source.is_dir()):
         return source
     results, _, name = source.absolute().as_posix().rpartition("/runs/")
     evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)
@@ -341,7 +341,7 @@ def _read(source: Source) -> Source:
     return read_results(evaluation, run if trained else None, trained=trained)
 
 
-def _common_protocol(models: Sequence[Model]) -> str:
+def _common_protocol(models: Sequence[MeasuredModel]) -> str:
     """The first protocol that all evaluations have."""
     if not models:
         return "5K"
@@ -356,7 +356,7 @@ def _common_protocol(models: Sequence[Model]) -> str:
     return common[0]
 
 
-def _same_images(model: Model, protocol: str, like: Model) -> str:
+def _same_images(model: MeasuredModel, protocol: str, like: MeasuredModel) -> str:
     """A model's name for what a protocol of another model ranks: the same protocol or, of one fold, another one of its images."""
     if protocol in model.metrics:
         return protocol
@@ -372,9 +372,9 @@ def _same_images(model: Model, protocol: str, like: Model) -> str:
     )
 
 
-def _under(source: Source, protocol: str, fold_size: int, like: Model | None) -> Model:
+def _under(source: Source, protocol: str, fold_size: int, like: MeasuredModel | None) -> MeasuredModel:
     """A model as it was evaluated under a protocol, or as its embeddings rank here; `like`: one that was evaluated under it."""
-    if isinstance(source, Model):
+    if isinstance(source, MeasuredModel):
         name = _same_images(source, protocol, like) if like else protocol
         if name in ("", protocol):
             return source
@@ -394,7 +394,7 @@ def _under(source: Source, protocol: str, fold_size: int, like: Model | None) ->
         for kind, rows in known.items()
         if (all_ids := getattr(tested, kind)) is not None
     }
-    return Model(
+    return MeasuredModel(
         name=source.stem,
         seed=seed_in(source),
         where=str(source),

@@ -21,7 +21,7 @@ from vsepp.base.declared import STRICT, mistakes_of
 from vsepp.base.errors import VseppError, as_started, first_of
 from vsepp.report import text
 from vsepp.report.entries import KNOWN_RANKS
-from vsepp.report.models import Model, Models
+from vsepp.report.models import MeasuredModel, Models
 from vsepp.report.records import ranks_digest
 
 EQUAL, WITHIN, ABOVE = "with equal ranks", "within tolerance", "above chance"
@@ -127,7 +127,7 @@ def tolerances(rows: Iterable[Expected]) -> dict[tuple[str, str, str], tuple[flo
     return {key: (float(np.mean(seeds)), DEVIATIONS * spread(key)) for key, seeds in values.items()}
 
 
-def machine_of(model: Model) -> str:
+def machine_of(model: MeasuredModel) -> str:
     """The kind of machine that decides how a model's sums are rounded, if it computed on one CPU's kind; else empty.
 
     An evaluation without a matcher names no device; of it the processor counts.

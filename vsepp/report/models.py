@@ -1,6 +1,6 @@
 """Models that were trained or given, and evaluated: what is known of each, and which of them are compared.
 
-From `ranks.npz` and `metrics.json` to a cell or a verdict: `Model` → `pair` or `sound` → `level` or `vsepp.evaluation.intervals.effect`.
+From `ranks.npz` and `metrics.json` to a cell or a verdict: `MeasuredModel` → `pair` or `sound` → `level` or `vsepp.evaluation.intervals.effect`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MadeBy = tuple[str, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class MeasuredModel:
     """One model of one seed, and how it ranks a test set: trained here, the authors' own, or anyone's embeddings."""
 
     name: str
@@ -208,7 +208,7 @@ class Model:
         return corpora[0]["digest"], " ".join([corpora[0]["spec_digest"], *sorted(scenes)])
 
 
-Models = Mapping[str, Sequence[Model]]
+Models = Mapping[str, Sequence[MeasuredModel]]
 """Name → a model per seed."""
 
 
@@ -237,17 +237,19 @@ def on_scenes(models: Models) -> bool:
 # --- Which models count, and which are compared -----------------------------------------------------------------
 
 
-def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
-    """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
+def in_trouble(models: Iterable[MeasuredModel]) -> dict[str, list[int | None]]:
+    """Why scores say nothing of the method → the seeds with such scores; see `MeasuredModel.trouble`."""
     return _seeds_by(models, lambda model: model.trouble)
 
 
-def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
-    """Epochs that SH trains → the seeds whose weights are of one of them; see `Model.of_curriculum`."""
+def of_curriculum(models: Iterable[MeasuredModel]) -> dict[str, list[int | None]]:
+    """Epochs that SH trains → the seeds whose weights are of one of them; see `MeasuredModel.of_curriculum`."""
     return _seeds_by(models, lambda model: model.of_curriculum)
 
 
-def _seeds_by(models: Iterable[Model], remark: Callable[[Model], str]) -> dict[str, list[int | None]]:
+def _seeds_by(
+    models: Iterable[MeasuredModel], remark: Callable[[MeasuredModel], str]
+) -> dict[str, list[int | None]]:
     seeds: dict[str, list[int | None]] = {}
     for model in models:
         if (words := remark(model)) and model.seed not in seeds.setdefault(words, []):
@@ -255,17 +257,17 @@ def _seeds_by(models: Iterable[Model], remark: Callable[[Model], str]) -> dict[s
     return seeds
 
 
-def sound(models: Sequence[Model]) -> list[Model]:
+def sound(models: Sequence[MeasuredModel]) -> list[MeasuredModel]:
     """The models on which numbers rest: without the seeds that collapsed or rank like chance; all where no seed is sound."""
     return [model for model in models if not model.trouble] or list(models)
 
 
-def trouble_of(models: Sequence[Model]) -> str:
+def trouble_of(models: Sequence[MeasuredModel]) -> str:
     """`collapsed (seeds 0 and 1)`, where no seed is sound; else empty."""
     return text.troubles(in_trouble(models)) if all(model.trouble for model in models) else ""
 
 
-def left_out(models: Sequence[Model]) -> str:
+def left_out(models: Sequence[MeasuredModel]) -> str:
     """`collapsed (seed 2), left out`: the seeds in trouble beside sound ones; empty without."""
     bad = "" if trouble_of(models) else text.troubles(in_trouble(models))
     return f"{bad}, left out" if bad else ""
@@ -334,7 +336,7 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     )
 
 
-def require_each_seed_once(models: Sequence[Model]) -> None:
+def require_each_seed_once(models: Sequence[MeasuredModel]) -> None:
     """Refuse a seed that is given twice, and several models without a seed.
 
     Raises
@@ -350,7 +352,7 @@ def require_each_seed_once(models: Sequence[Model]) -> None:
         )
 
 
-def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
+def require_one_test(models: Iterable[MeasuredModel], protocol: str) -> list[str]:
     """Refuse models that were measured on different test sets under a protocol.
 
     Returns
@@ -380,7 +382,7 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
     return [model.where for model in nameless or doubtful]
 
 
-def _test_differs(first: Model, second: Model, protocol: str) -> str:
+def _test_differs(first: MeasuredModel, second: MeasuredModel, protocol: str) -> str:
     """How the second model's test set differs from the first one's; empty where nothing tells a difference."""
     tests = first.tested(protocol), second.tested(protocol)
     for key in TEST:
@@ -400,7 +402,7 @@ def _test_differs(first: Model, second: Model, protocol: str) -> str:
     return ""
 
 
-def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
+def level(models: Sequence[MeasuredModel], protocol: str, metric: str) -> Level | None:
     """A metric of the models of one side; `None` without models, and where a model has no such number."""
     by_seed = [model.score(protocol, metric) for model in models]
     if not by_seed or None in by_seed:
@@ -413,7 +415,7 @@ def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
 
 
 def known_metrics(
-    models: Iterable[Model], protocol: str, metrics: Sequence[str] = COMPARED
+    models: Iterable[MeasuredModel], protocol: str, metrics: Sequence[str] = COMPARED
 ) -> tuple[str, ...]:
     """Those of some metrics that all models have: of short lists of the best not all are known."""
     models = list(models)
@@ -441,7 +443,7 @@ def best_of(runs: Sequence[str], models: Models) -> str:
 # --- What made them ---------------------------------------------------------------------------------------------
 
 
-def dirty_steps(models: Iterable[Model], training: bool = False) -> tuple[str, ...]:
+def dirty_steps(models: Iterable[MeasuredModel], training: bool = False) -> tuple[str, ...]:
     """Steps behind the metrics or the histories of models, with code or parameters that no commit holds; steps of one model in the
     order of the work."""
     manifests = (model.trained if training else model.evaluated for model in models)
@@ -449,12 +451,12 @@ def dirty_steps(models: Iterable[Model], training: bool = False) -> tuple[str, .
     return tuple(dict.fromkeys(steps))
 
 
-def mark(models: Iterable[Model], training: bool = False) -> str:
+def mark(models: Iterable[MeasuredModel], training: bool = False) -> str:
     """`text.MARK` at numbers of models, or at their histories, if no commit holds all code and parameters behind them."""
     return text.MARK if dirty_steps(models, training) else ""
 
 
-def by_other_code(model: Model, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
+def by_other_code(model: MeasuredModel, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
     """Commits that made a model or measured it, as far as these folders are among those that other code made."""
     folders = (model.run, model.evaluation)
     return list(dict.fromkeys(other_code[folder] for folder in folders if folder in other_code))
@@ -467,7 +469,7 @@ def config_of(context: ContextSpec) -> str:
     return f"--config {f'preset={context.preset} {context.settings}'.strip()}"
 
 
-def command(model: Model, context: ContextSpec) -> str:
+def command(model: MeasuredModel, context: ContextSpec) -> str:
     """Command that makes one model and its scores, alone; of a record all its seeds, under a label, beside the record."""
     config = config_of(context)
     if model.study:

@@ -29,7 +29,7 @@ from vsepp.report.figures.differences import write_gaps
 from vsepp.report.index_page import best_to_search, index_page, provenance, troubles
 from vsepp.report.models import (
     MadeBy,
-    Model,
+    MeasuredModel,
     Models,
     command,
     config_of,
@@ -181,7 +181,7 @@ def headline(
     return "\n".join(lines)
 
 
-def headline_of_one_model(seeds: Sequence[Model], page: Path) -> str:
+def headline_of_one_model(seeds: Sequence[MeasuredModel], page: Path) -> str:
     """What the workflow prints when it has finished a report of one model: its recalls, the page to open, what to do next."""
     counting = sound(seeds)
     protocol = next(iter(counting[0].metrics))
@@ -248,7 +248,7 @@ def _write_exports(models: Models, folder: Path) -> None:
                 write_text(folder / "curves" / f"{name}-seed-{model.seed}.csv", model.history_csv)
 
 
-def _exported(models: Sequence[Model], protocol: str) -> dict[str, float]:
+def _exported(models: Sequence[MeasuredModel], protocol: str) -> dict[str, float]:
     levels = {name: level(models, protocol, name) for name in _EXPORTED}
     values = {
         name: mean(known.by_seed) for name, known in levels.items() if known

@@ -44,7 +44,7 @@ from vsepp.report.models import (
     HISTORY_FILE,
     METRICS_FILE,
     RANKS_FILE,
-    Model,
+    MeasuredModel,
     require_each_seed_once,
     seed_in,
 )
@@ -70,7 +70,7 @@ Name = tuple[str, int]
 """Run and seed."""
 
 
-def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, list[Model]]:
+def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, list[MeasuredModel]]:
     """Read models from their results or records; models of one run become the seeds of one entry.
 
     Parameters
@@ -86,7 +86,7 @@ def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, lis
         Where a manifest or a file was changed, a seed is named twice, or present parameters would make another model or would
         measure it otherwise, and the command that mends it.
     """
-    models: dict[str, list[Model]] = {}
+    models: dict[str, list[MeasuredModel]] = {}
     for spec in specs:
         if spec.study:
             model = study_of(Path(spec.study)).read(spec.model, spec.seed)
@@ -100,7 +100,7 @@ def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, lis
     return models
 
 
-def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) -> Model:
+def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) -> MeasuredModel:
     """Read a model from its results.
 
     Parameters
@@ -128,7 +128,7 @@ def read_results(evaluation: Path, run: Path | None = None, *, trained: bool) ->
     made_of = evaluated["spec"].get("run", {})
     with reading(evaluation / MANIFEST, "the manifest of an evaluation; make it again"):
         name, seed = made_of.get("id", ""), made_of.get("init_seed", seed_in(evaluation))
-    return Model(
+    return MeasuredModel(
         name=name,
         seed=seed,
         where=str(evaluation),
@@ -202,7 +202,7 @@ class Study:
         with self._reading(run, spec.run.init_seed):
             return is_of(self._manifest(line, "evaluated"), spec)
 
-    def read(self, run: str, seed: int) -> Model:
+    def read(self, run: str, seed: int) -> MeasuredModel:
         """A model's record.
 
         Raises
@@ -231,9 +231,9 @@ class Study:
         if changed := [file for file, same in as_kept.items() if not same]:
             raise VseppError(f"{where}: {changed[0]} is not as it was kept; {_REPAIR}{run}")
         metrics, study = line["metrics"], str(self.folder)
-        return Model(run, seed, where, evaluated, metrics, arrays, trained, history, study=study)
+        return MeasuredModel(run, seed, where, evaluated, metrics, arrays, trained, history, study=study)
 
-    def read_all(self) -> dict[Name, Model]:
+    def read_all(self) -> dict[Name, MeasuredModel]:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
@@ -311,7 +311,7 @@ def _array_digest(array: np.ndarray) -> str:
     return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
 
 
-def write_study(folder: Path, models: Mapping[Name, Model]) -> int:
+def write_study(folder: Path, models: Mapping[Name, MeasuredModel]) -> int:
     """Write a study's files, and return their bytes; without models, remove them.
 
     Raises

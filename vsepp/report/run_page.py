@@ -22,7 +22,7 @@ from vsepp.report.cells import PageCell, head
 from vsepp.report.entries import ContextSpec
 from vsepp.report.models import (
     MadeBy,
-    Model,
+    MeasuredModel,
     by_other_code,
     dirty_steps,
     in_trouble,
@@ -39,7 +39,7 @@ _EXAMPLES = 3
 
 
 def run_page(
-    models: Sequence[Model],
+    models: Sequence[MeasuredModel],
     tables: Sequence[FilledTable],
     other_code: Mapping[str, MadeBy],
     context: ContextSpec,
@@ -95,7 +95,7 @@ def run_page(
     }
 
 
-def _trouble(models: Sequence[Model]) -> str:
+def _trouble(models: Sequence[MeasuredModel]) -> str:
     """Which seeds say nothing of the method, and what is done about them; empty where all are sound."""
     if not (bad := in_trouble(models)):
         return ""
@@ -118,7 +118,7 @@ def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
 # --- Tables ------------------------------------------------------------------------------------------------------
 
 
-def _recalls(models: Sequence[Model], protocol: str, alone: bool) -> dict[str, Any]:
+def _recalls(models: Sequence[MeasuredModel], protocol: str, alone: bool) -> dict[str, Any]:
     """Recalls of sound seeds, with intervals over the images, and of each seed; as `run_page`."""
     several = len(models) > 1
     heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
@@ -149,7 +149,7 @@ def _recalls(models: Sequence[Model], protocol: str, alone: bool) -> dict[str, A
     return {"name": name, "caption": caption, "heads": heads, "rows": rows}
 
 
-def _chance(model: Model, protocol: str) -> str:
+def _chance(model: MeasuredModel, protocol: str) -> str:
     """R@1 of a ranking by chance, in per cent; under a truth that of each direction, by the numbers of its correct items."""
     test = model.tested(protocol)
     if "truth" not in test:
@@ -162,7 +162,7 @@ def _chance(model: Model, protocol: str) -> str:
     return text.listing(words)
 
 
-def _training(model: Model) -> list[PageCell]:
+def _training(model: MeasuredModel) -> list[PageCell]:
     """What a seed's training took."""
     if not model.trained:
         return [PageCell(model.seed, "n"), PageCell("its manifest is not here", more={"colspan": 7})]
@@ -184,7 +184,7 @@ def _training(model: Model) -> list[PageCell]:
 # --- Figures -----------------------------------------------------------------------------------------------------
 
 
-def _curves(models: Sequence[Model]) -> Plot:
+def _curves(models: Sequence[MeasuredModel]) -> Plot:
     """Loss, and R@1 of both directions on validation, a line per seed."""
     figure = Figure(figsize=(8.4, 2.9))
     figure.subplots_adjust(left=0.08, right=0.99, bottom=0.17, top=0.97, wspace=0.2)
@@ -205,7 +205,7 @@ def _curves(models: Sequence[Model]) -> Plot:
     return _plot(figure, "Learning curves", alt)
 
 
-def _rank_figure(models: Sequence[Model]) -> Plot:
+def _rank_figure(models: Sequence[MeasuredModel]) -> Plot:
     """The share of queries with a right item among the first k, over k."""
     figure = Figure(figsize=(5.6, 2.9))
     figure.subplots_adjust(left=0.12, right=0.98, bottom=0.17, top=0.97)
@@ -239,7 +239,7 @@ def _data_uri(kind: str, data: bytes) -> str:
 # --- Queries -----------------------------------------------------------------------------------------------------
 
 
-def _queries(model: Model) -> dict[str, list[Answer]]:
+def _queries(model: MeasuredModel) -> dict[str, list[Answer]]:
     """Queries of the first fold: the first queries that find a right item at once, and the queries that find it last."""
     if not model.pictures:
         return {}

@@ -11,7 +11,7 @@ from vsepp.base.errors import VseppError
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec, Feed, ReportSpec
 from vsepp.report.models import (
-    Model,
+    MeasuredModel,
     Models,
     best_of,
     dirty_steps,
@@ -68,9 +68,9 @@ class FilledRow:
     """Source → metric → number. Sources: `ours`; `paper`; `released`, the authors' own checkpoint evaluated here."""
     mark: str
     """Letter of the note on the row."""
-    ours: Sequence[Model]
+    ours: Sequence[MeasuredModel]
     """Models that our numbers are means over; none where the row was not run, or is quoted."""
-    released: Sequence[Model]
+    released: Sequence[MeasuredModel]
     """The authors' own checkpoint, where it was evaluated."""
     trouble: str
     """Why our numbers say nothing of the method, where no seed is sound: `collapsed`, `ranks like chance`; else empty."""
@@ -300,7 +300,7 @@ def _row(
     )
 
 
-def _measured(models: Sequence[Model], protocol: str, name: str) -> Cell:
+def _measured(models: Sequence[MeasuredModel], protocol: str, name: str) -> Cell:
     """Mean and deviation over the seeds."""
     measured = level(models, protocol, name)
     return Cell(measured.mean, measured.sd) if measured else Cell()
@@ -335,11 +335,11 @@ def _compare(spec: entries.Table, rows: Sequence[FilledRow]) -> None:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
 
 
-def _commits(ours: Sequence[Model]) -> str:
+def _commits(ours: Sequence[MeasuredModel]) -> str:
     return text.listing(sorted({text.commit(*model.trained_by) for model in ours}))
 
 
-def _test_images(model: Model, protocol: str) -> str:
+def _test_images(model: MeasuredModel, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
     test = model.tested(protocol)
     images, fold = test["n_images"], test["fold_size"]

@@ -17,7 +17,7 @@ from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import Effect, Interval, corrected
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
-from vsepp.report.models import Model, Models, in_trouble, of_curriculum, pair
+from vsepp.report.models import MeasuredModel, Models, in_trouble, of_curriculum, pair
 
 if TYPE_CHECKING:
     from vsepp.report.entries import Claim, ReportSpec
@@ -286,7 +286,7 @@ def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Com
     return Comparable(compared, [*notes, *_machines(compared)])
 
 
-def _mixed(models: Iterable[Model]) -> list[str]:
+def _mixed(models: Iterable[MeasuredModel]) -> list[str]:
     """Kinds of inputs that differ between models although they were made with the same parameters."""
     digests: dict[tuple[str, str], set[str]] = {}
     for model in models:
@@ -297,7 +297,7 @@ def _mixed(models: Iterable[Model]) -> list[str]:
     return list(dict.fromkeys(kind for (kind, _), different in digests.items() if len(different) > 1))
 
 
-def _machines(compared: Mapping[str, Sequence[Model]]) -> list[str]:
+def _machines(compared: Mapping[str, Sequence[MeasuredModel]]) -> list[str]:
     """A note where not all runs were trained on the same processors."""
     processors = {
         run: {str(model.trained.get("machine", {}).get("processor")) for model in seeds if model.trained}

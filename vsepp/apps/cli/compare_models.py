@@ -10,7 +10,7 @@ from typing import Any
 from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
-from vsepp.report.models import METRICS_FILE, Model
+from vsepp.report.models import METRICS_FILE, MeasuredModel
 
 
 def add_steps(steps: Any) -> None:
@@ -44,7 +44,7 @@ def compare(options: argparse.Namespace) -> None:
     print(json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) if options.json else comparison)
 
 
-def sources_of(options: argparse.Namespace, name: str) -> list[Path | Model]:
+def sources_of(options: argparse.Namespace, name: str) -> list[Path | MeasuredModel]:
     """Paths, or records, of a model that the command line names."""
     if Path(name).exists():
         return [Path(name)]
@@ -59,7 +59,7 @@ def sources_of(options: argparse.Namespace, name: str) -> list[Path | Model]:
             + did_you_mean(name, plan.models)
         )
     model = plan.models[name]
-    evaluated: list[Path | Model] = []
+    evaluated: list[Path | MeasuredModel] = []
     for seed in sorted(model.specs):
         if seed in model.recorded:
             evaluated.append(plan.study.read(name, seed))

@@ -14,7 +14,7 @@ from vsepp.base.declared import STRICT, Count
 from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.figures import FigureOfScores
-from vsepp.report.models import Model, Models, pair
+from vsepp.report.models import MeasuredModel, Models, pair
 from vsepp.report.plots import Description, Material, empty_panel
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Figure(FigureOfScores):
             description.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
         return description
 
-    def _of_one_seed(self, models: Models) -> tuple[list[Model], str]:
+    def _of_one_seed(self, models: Models) -> tuple[list[MeasuredModel], str]:
         """The models of the first seed that both runs have, sound where the run has sound seeds; or why nothing is drawn."""
         if any(run not in models for run in self.runs):
             return [], "not run"
