@@ -113,7 +113,7 @@ def _require_corpus(artefact: Path, corpus: Path, made_from: set[str]) -> None:
 def _require(artefact: Path, folder: Path, what: str, wanted: Any, got: Any) -> None:
     """Refuse an artefact with another digest or spec than the run has."""
     parts = [
-        f"expected {key} {shown(wanted_value)}, got {shown(value)}"
+        f"expected {key} {value_text(wanted_value)}, got {value_text(value)}"
         if key
         else f"expected {wanted_value[:12]}, got {str(value)[:12]}"
         for key, wanted_value, value in differing(wanted, got)
@@ -125,6 +125,6 @@ def _require(artefact: Path, folder: Path, what: str, wanted: Any, got: Any) -> 
         )
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value of a spec, for a message; defaults are left out of specs."""
     return "its default" if value is None else repr(value)

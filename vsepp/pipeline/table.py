@@ -20,7 +20,7 @@ from vsepp.base.declared import FOLDS
 from vsepp.base.devices import visible_gpus
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError, did_you_mean
-from vsepp.base.files import is_there, read_json, reading, write_text
+from vsepp.base.files import read_json, reading, write_text
 from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.spec import SourceSpec, from_dict, to_dict
 from vsepp.pipeline.making import make
@@ -33,14 +33,6 @@ PLANS = Path("results") / ".state" / "plans"
 
 LOST = Path("results") / ".state" / "lost"
 """File that is newer than an artefact whose manifest was lost."""
-
-
-class MissingInput(VseppError):
-    """Something that an artefact is made from is not there."""
-
-    def __init__(self, path: Path, message: str) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 @dataclass(frozen=True)
@@ -149,19 +141,8 @@ class Table:
         return min(cores, {"one": 1, "preset": preset, "all": cores}[artefact.step.threads])
 
     def make(self, kind: str, name: str, *, threads: int | None = None, device: str = "auto") -> None:
-        """Make an artefact by its name, as its rule does.
-
-        Raises
-        ------
-        MissingInput
-            If something that it reads is missing.
-        VseppError
-            If there is none of that name.
-        """
+        """Make an artefact by its name, as its rule does; VseppError if there is none of that name."""
         artefact = self.row(kind, name)
-        for role, path in artefact.paths.items():
-            if not is_there(path):
-                raise MissingInput(path, f"{path}: missing; {name} reads it as its {role}")
         make(
             artefact,
             device=device,

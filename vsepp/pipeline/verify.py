@@ -11,7 +11,7 @@ from vsepp.base.digests import FileCache, path_digest
 from vsepp.base.errors import VseppError, fixes, pull, snakemake
 from vsepp.base.manifest import ancestors_of, artefact_digest, differences, read_manifest
 from vsepp.base.spec import to_dict
-from vsepp.pipeline.fitting import shown
+from vsepp.pipeline.fitting import value_text
 from vsepp.pipeline.step import Artefact, owner_of
 
 
@@ -124,7 +124,7 @@ def _differences(expected: Artefact, manifest: Mapping[str, Any], known: FileCac
         key, wanted, got = differing.spec[0]
         keys = ", ".join(key for key, *_ in differing.spec)
         more = f" ({len(differing.spec)} keys differ: {keys})" if len(differing.spec) > 1 else ""
-        yield f"its {key} is {shown(got)}, expected {shown(wanted)} by params/{more}"
+        yield f"its {key} is {value_text(got)}, expected {value_text(wanted)} by params/{more}"
     for name, recorded in sorted(manifest["outputs"].items()):
         path = expected.folder / name
         if not path.exists():

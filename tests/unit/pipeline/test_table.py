@@ -6,10 +6,11 @@ import pytest
 from artefacts import row, written
 from plans import PARAMS, plan
 
+from vsepp.apps.cli import main
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import ScenesSpec
-from vsepp.pipeline.table import MissingInput, read_table
+from vsepp.pipeline.table import read_table
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_code_with_which_the_work_began_stays_in_a_row(tmp_path):
     assert next(iter(read_table(path).table.values())).digest == "of other code"
 
 
-def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
+def test_what_is_missing_is_named_before_anything_is_made(tmp_path, capsys):
     scenes = next(iter(plan().of_kind("scenes").values()))
     assert isinstance(scenes.spec, ScenesSpec)
     artefact = row(
@@ -53,6 +54,5 @@ def test_what_is_missing_is_named_before_anything_is_made(tmp_path):
         next(iter(plan().of_kind("corpus").values())).spec,
         scenes=tmp_path / "no",
     )
-    with pytest.raises(MissingInput, match="scenes") as error:
-        read_table(written(tmp_path, artefact)).make("corpus", "corpus")
-    assert error.value.path == tmp_path / "no" and not artefact.folder.exists()
+    assert main(["make", "corpus", "corpus", "--plan", str(written(tmp_path, artefact))]) == 1
+    assert f"{tmp_path / 'no'}: missing" in capsys.readouterr().err and not artefact.folder.exists()

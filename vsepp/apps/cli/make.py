@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from vsepp.apps.cli.common import a_path, add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, as_started, did_you_mean, fixes, snakemake
+from vsepp.base.files import is_there
 from vsepp.pipeline.step import Step
 from vsepp.pipeline.steps import STEPS
-from vsepp.pipeline.table import MissingInput, Table, read_table
+from vsepp.pipeline.table import Table, read_table
 
 
 def add_steps(steps: Any) -> None:
@@ -63,16 +65,20 @@ def fetch(options: argparse.Namespace) -> None:
 def make(options: argparse.Namespace) -> None:
     """Make an artefact by its name."""
     table = _table(options)
-    options.output = table.row(options.kind, options.name).folder
-    try:
-        table.make(
-            options.kind, options.name, threads=options.threads, device=getattr(options, "device", "auto")
-        )
-    except MissingInput as error:
-        commands = []
-        if owner := table.owner(error.path):
-            same = f" --plan {quote(str(options.plan))}" if options.plan else config_option(options)
-            commands = [f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"]
-        elif any(file.path == error.path for file in table.files.values()):
-            commands = [snakemake("all_downloads", config_option(options))]
-        raise VseppError(f"{error}{fixes(*commands)}") from None
+    artefact = table.row(options.kind, options.name)
+    options.output = artefact.folder
+    for role, path in artefact.paths.items():
+        if not is_there(path):
+            how = fixes(*_makes(path, table, options))
+            raise VseppError(f"{path}: missing; {options.name} reads it as its {role}{how}")
+    table.make(options.kind, options.name, threads=options.threads, device=getattr(options, "device", "auto"))
+
+
+def _makes(path: Path, table: Table, options: argparse.Namespace) -> list[str]:
+    """The command that makes or fetches what an artefact is made from, where there is one."""
+    if owner := table.owner(path):
+        same = f" --plan {quote(str(options.plan))}" if options.plan else config_option(options)
+        return [f"{as_started()}vsepp make {owner.kind} {owner.name}{same}"]
+    if any(file.path == path for file in table.files.values()):
+        return [snakemake("all_downloads", config_option(options))]
+    return []

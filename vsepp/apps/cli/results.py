@@ -84,7 +84,6 @@ def verify(options: argparse.Namespace) -> None:
 
 def _hold_scores(plan: Plan, config: str) -> None:
     """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
-    from vsepp.pipeline.plan import expected_of
     from vsepp.report import expected
     from vsepp.report.models import METRICS_FILE
     from vsepp.report.records import read_models
@@ -94,10 +93,11 @@ def _hold_scores(plan: Plan, config: str) -> None:
     finished = [
         model for model in models.values() if model.study or (Path(model.evaluation) / METRICS_FILE).is_file()
     ]
-    file = expected_of(plan.parameters)
-    states = expected.held(file, read_models(finished, config))
+    states = expected.held(plan.expected, read_models(finished, config))
     if not states:
-        raise VseppError(f"{file}: none of its models is here{fixes(snakemake('all_results', config))}")
+        raise VseppError(
+            f"{plan.expected}: none of its models is here{fixes(snakemake('all_results', config))}"
+        )
     outside = [state for state in states if state.word == expected.OUTSIDE]
     for row, value, _, held_to in outside:
         print(f"{row.run}, {row.protocol}, seed {row.seed}: {row.metric} {value:.2f}, expected {held_to}")
