@@ -166,7 +166,7 @@ def _digests(container: Container, captioned: Iterable[CaptionedImage]) -> dict[
         read_picture(data, container.where(name), upright=True)
         return hashlib.sha256(data).hexdigest()
 
-    return dict(readable([image.path for image in captioned], digest, "pictures"))
+    return dict(readable([image.path for image in captioned], digest))
 
 
 def _split(

@@ -327,7 +327,7 @@ def _embedded(
 
     digests: dict[str, str] = {}  # of the pictures, by name
     embeddings: dict[str, np.ndarray] = {}  # of the pictures that are not known, by digest
-    pictures = readable(names, stored, "pictures")
+    pictures = readable(names, stored)
     try:
         with track_amount(len(names), "embedding", "image") as advance:
             while part := list(islice(pictures, _AT_ONCE)):

@@ -53,7 +53,7 @@ def pictures_in(container: Container) -> list[str]:
     return names
 
 
-def readable(names: Sequence[str], read: Callable[[str], T], what: str) -> Iterator[tuple[str, T]]:
+def readable(names: Sequence[str], read: Callable[[str], T]) -> Iterator[tuple[str, T]]:
     """Read many pictures in a few threads; one that cannot be read is left out, and named in the log.
 
     Parameters
@@ -62,8 +62,6 @@ def readable(names: Sequence[str], read: Callable[[str], T], what: str) -> Itera
         Of the pictures.
     read
         Reads the picture of a name, and may compute something of it.
-    what
-        What they are, for messages: `pictures`.
 
     Yields
     ------
@@ -86,7 +84,7 @@ def readable(names: Sequence[str], read: Callable[[str], T], what: str) -> Itera
             yield name, result
         if len(problems) > MOST_UNREADABLE * len(names):
             raise VseppError(
-                f"{len(problems)} of the first {number} {what} cannot be read, more than "
+                f"{len(problems)} of the first {number} pictures cannot be read, more than "
                 f"{MOST_UNREADABLE:.0%} of all {len(names)}: {first_of(problems)}"
             )
 

@@ -23,7 +23,7 @@ from vsepp.base.hashed import (
 )
 from vsepp.base.placement import upload
 from vsepp.base.run_spec import RunSpec
-from vsepp.data.captions import MASK, PAD, SPECIAL, Tokens, Vocabulary
+from vsepp.data.captions import PAD, SPECIAL, Tokens, Vocabulary
 from vsepp.features.captions import CaptionStates
 from vsepp.features.images import Images, TrainImages
 from vsepp.models.sets import ImageBatch, take_vectors
@@ -98,7 +98,7 @@ class TrainingCaptions:
     Raises
     ------
     VseppError
-        If words are to be masked, and the vocabulary has no such token, or the model reads states.
+        If words are to be masked, and the model reads states.
     """
 
     def __init__(
@@ -114,11 +114,6 @@ class TrainingCaptions:
         if isinstance(captions, CaptionStates):
             raise VseppError(
                 f"run {run.id}: drop_words_by is {self._spec.drop_words_by} with a frozen text encoder; expected deletion"
-            )
-        if vocabulary.mask is None:
-            raise VseppError(
-                f"run {run.id}: drop_words_by is {self._spec.drop_words_by}, and the vocabulary has no {MASK}; make its tokens "
-                "with mask: true"
             )
 
     def train(self, caption_rows: np.ndarray, epoch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -68,20 +68,14 @@ def matching_loss(
         Number of pairs, from the first, that are queries.
     scale
         1/τ that the loss of the embeddings trains, for a matcher without a temperature of its own.
-
-    Raises
-    ------
-    ValueError
-        If there is neither.
     """
     options = model.matcher_options
     sharp = scores.detach().double()
     if options.temperature is not None:
         sharp = sharp / options.temperature
-    elif scale is not None:
-        sharp = sharp * scale
     else:
-        raise ValueError("scale: got None, and the matcher has no temperature")
+        assert scale is not None  # parameters are checked for one of both
+        sharp = sharp * scale
     pairs = torch.arange(queries, device=scores.device)
     rows = candidates.image_rows
     among, for_images, for_captions = options.drawn_from, candidates.for_images, candidates.for_captions
