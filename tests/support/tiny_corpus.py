@@ -3,7 +3,6 @@
 And how to train on it: here, cut short, or in a process that is to be killed.
 """
 
-import csv
 import dataclasses
 import json
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import specs
 import torch
+from csv_rows import csv_rows
 from safetensors.torch import load_file
 from specs import change
 
@@ -142,8 +142,7 @@ def weights(folder):
 
 
 def history(folder):
-    with (folder / "history.csv").open(newline="") as stream:
-        return list(csv.DictReader(stream))
+    return csv_rows(folder / "history.csv")
 
 
 def assert_same_results(folder, other):

@@ -53,7 +53,7 @@ class Models:
 
     def add(
         self, name, i2t=I2T, t2i=T2I, protocol="5x1K", seed=0, history=(10.0, 20.0), git=CLEAN, trained=CLEAN, behind=(),
-        fold_size=100, n_images=500, ranks=None, collapsed=False, made_from=None, processor="a processor",
+        fold_size=100, n_images=500, ranks=None, collapsed=False, made_from=None,
         measured_on=None, reranked=0, curriculum=0.0,
     ):  # fmt: skip
         """A model: R@1, R@5, R@10, Med r and Mean r both ways. `behind`: steps behind its training that dirty code made.
@@ -75,8 +75,7 @@ class Models:
             (run / "history.csv").write_text("\n".join([heading, *lines]) + "\n")
         blank = {"digest": "d", "spec_digest": "s", "code_digest": "c"}
         ancestors = [{"step": step, **blank, **DIRTY} for step in behind]
-        training = {**TRAINING, "machine": {**TRAINING["machine"], "processor": processor}}
-        seal(run, "train", trained, ancestors, **training)
+        seal(run, "train", trained, ancestors, **TRAINING)
         write_evaluation(evaluation, protocol, fold_size, n_images, i2t, t2i, ranks, reranked)
         own = {"step": "train", "spec_digest": "s", "code_digest": "c", "digest": artefact_digest(run)}
         ancestors = [*ancestors, {**own, **trained}]
@@ -172,6 +171,16 @@ def ranks_of(i2t, t2i, fold=None, owner=None):
         "i2t": TaskRanks(np.arange(len(i2t) + 1), np.asarray(i2t), images, fold, whole=False),
         "t2i": TaskRanks(np.arange(len(t2i) + 1), np.asarray(t2i), owner, fold),
     }
+
+
+def ranks_by_lot(i2t_r1, t2i_r1=30, lot=0):
+    """Ranks of 500 images with these R@1, spread by lot; of equal lots the better model finds what the other finds."""
+    rng = np.random.default_rng(lot)
+    sides = (
+        np.where(rng.permutation(queries) < round(queries * recall / 100), 0.0, 20.0)
+        for queries, recall in ((500, i2t_r1), (2500, t2i_r1))
+    )
+    return ranks_of(*sides)
 
 
 def with_recalls(queries, r1, r5, r10):

@@ -1,15 +1,16 @@
 """What `vsepp try` makes of folders of pictures before anything trains, and what it refuses."""
 
 import csv
-import io
 import json
 import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pytest
+from csv_rows import csv_rows
 from PIL import Image
 from plans import PARAMS
+from raw_layouts import encoded
 
 from vsepp.apps.own_pictures import FEWEST_PICTURES, RUN, prepare
 from vsepp.base.errors import VseppError
@@ -18,9 +19,7 @@ from vsepp.pipeline.planner import make_plan
 
 def picture(number):
     pixels = np.random.default_rng(number).integers(0, 255, (8, 8, 3), np.uint8)
-    stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, "PNG")
-    return stream.getvalue()
+    return encoded(Image.fromarray(pixels), "PNG")
 
 
 @pytest.fixture
@@ -52,8 +51,7 @@ def write_texts(folder, texts):
 
 def split_of(trial):
     """Split → names of its pictures, as the inputs of the run have them."""
-    with (trial.inputs / "own-captions.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
+    rows = csv_rows(trial.inputs / "own-captions.csv")
     splits = ("train", "val", "test")
     return {split: {row["image"] for row in rows if row["split"] == split} for split in splits}
 
@@ -140,8 +138,8 @@ def test_columns_of_other_names_are_named_by_the_user(folder):
 def test_quoted_cells_of_a_table_of_tabs_are_unquoted(folder):
     rows = "".join(f'{name}\t"on ""two""\nlines"\n' for name in NAMES)
     Path("captions.tsv").write_text(f"image\tcaption\n{rows}")
-    with (prepare(folder, Path("captions.tsv")).inputs / "own-captions.csv").open(newline="") as stream:
-        assert {row["caption"] for row in csv.DictReader(stream)} == {'on "two" lines'}
+    rows = csv_rows(prepare(folder, Path("captions.tsv")).inputs / "own-captions.csv")
+    assert {row["caption"] for row in rows} == {'on "two" lines'}
 
 
 def test_text_files_beside_pictures_are_captions_in_any_spelling_of_their_names(folder, caplog):

@@ -16,9 +16,9 @@ CAPTIONS = IMAGES[OWN] + 0.3 * DRAWN.standard_normal((5 * N, 16)).astype(np.floa
 SCORES = IMAGES @ CAPTIONS.T
 
 
-def ranked(images, captions=CAPTIONS, own=None):
+def ranked(images, own=None):
     own = np.arange(len(images)) if own is None else own
-    return TestSet(EmbeddingScores(images, captions[: len(own)], DOT), own)
+    return TestSet(EmbeddingScores(images, CAPTIONS[: len(own)], DOT), own)
 
 
 def lists(scores, k=10, *, shuffled=False):

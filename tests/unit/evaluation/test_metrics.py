@@ -8,10 +8,10 @@ from vsepp.evaluation.paper import DirectionMetrics, chance_rsum, retrieval_metr
 from vsepp.evaluation.ranks import TaskRanks
 
 
-def of_best(ranks, fold=None):
+def of_best(ranks):
     """Ranks of one positive a query, a query an image."""
     n = len(ranks)
-    return TaskRanks(np.arange(n + 1), np.asarray(ranks, float), np.arange(n), fold or n)
+    return TaskRanks(np.arange(n + 1), np.asarray(ranks, float), np.arange(n), n)
 
 
 def direction_metrics(ranks):

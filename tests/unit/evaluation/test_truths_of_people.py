@@ -190,7 +190,7 @@ def test_a_correlation_of_one_rated_item_a_query_spreads_around_spearmans():
     assert estimate.low < exact < estimate.high
 
 
-def test_a_query_with_many_rated_items_counts_once_in_an_estimate(monkeypatch):
+def test_a_query_with_many_rated_items_counts_once_in_an_estimate():
     """Nine of ten ratings are of one image, and go against the scores; each estimate has it at most once."""
     queries = np.r_[np.arange(100), np.full(900, 100)]
     rated = np.r_[np.arange(100.0), np.linspace(0, 100, 900)]
@@ -246,11 +246,11 @@ def test_counts_of_crisscrossed_captions_and_its_gallery():
         assert ours == {(int(image), caption) for image, captions in theirs.items() for caption in captions}
 
 
-def of_gallery(truth, noise=4.0):
+def of_gallery(truth):
     """Made-up embeddings of a whole gallery, whose scores are all different in float32."""
     owner = truth.caption_to_image
     images, captions = np.asarray(truth.image_ids), np.asarray(truth.caption_ids)[: len(owner)]
-    return noisy(owner, 32, noise, np.random.default_rng(0), image_ids=images, caption_ids=captions)
+    return noisy(owner, 32, 4.0, np.random.default_rng(0), image_ids=images, caption_ids=captions)
 
 
 @needs_eccv

@@ -204,7 +204,6 @@ DATA = {"preset": "paper", "label": "x"}
         ({"preset": "huge"}, "presets/huge.yaml: "),
         ({"seeds": [1, 0, 1]}, "--config: seeds: seed 1 "),
         ({"papers": "vsep"}, "did you mean vsepp?"),
-        ({"papers": ["nobodys"]}, "papers: got 'nobodys'"),
         ({"label": "x", "sedes": [0]}, "did you mean seeds?"),
         ({"label": "a" * 300}, "100 "),
         ({"label": "x", "runs": {"nobody": {"epochs": 3}}}, "--config: runs.nobody: "),

@@ -145,6 +145,15 @@ def test_choosing_runs_changes_no_artefact():
     }
 
 
+def test_order_embeddings_and_fine_tuning_have_the_papers_hyperparameters():
+    """Those of other runs are held by records that are kept."""
+    models = plan(preset="paper").models
+    order0, tuned = (models[run].spec for run in ("coco-order0-10c-rv", "flickr-vse0-rc-resnet-ft"))
+    assert order0.loss == Component("sum_of_hinges", {"margin": 0.05})
+    assert (order0.schedule.learning_rate, order0.model.absolute) == (0.001, True)
+    assert (tuned.schedule.learning_rate, tuned.schedule.epochs) == (0.00002, 15)
+
+
 # Raw files.
 
 

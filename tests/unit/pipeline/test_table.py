@@ -3,13 +3,10 @@
 import json
 
 import pytest
-from artefacts import row, written
 from plans import PARAMS, plan
 
-from vsepp.apps.cli import main
 from vsepp.base.digests import value_digest
 from vsepp.base.errors import VseppError
-from vsepp.base.spec import ScenesSpec
 from vsepp.pipeline.table import read_table
 
 
@@ -43,16 +40,3 @@ def test_the_code_with_which_the_work_began_stays_in_a_row(tmp_path):
     path = tmp_path / f"{value_digest(table)[:16]}.json"
     path.write_text(json.dumps(table))
     assert next(iter(read_table(path).table.values())).digest == "of other code"
-
-
-def test_what_is_missing_is_named_before_anything_is_made(tmp_path, capsys):
-    scenes = next(iter(plan().of_kind("scenes").values()))
-    assert isinstance(scenes.spec, ScenesSpec)
-    artefact = row(
-        "corpus",
-        tmp_path / "corpus",
-        next(iter(plan().of_kind("corpus").values())).spec,
-        scenes=tmp_path / "no",
-    )
-    assert main(["make", "corpus", "corpus", "--plan", str(written(tmp_path, artefact))]) == 1
-    assert f"{tmp_path / 'no'}: missing" in capsys.readouterr().err and not artefact.folder.exists()

@@ -1,11 +1,11 @@
 """The benchmarks run, and what they compare with is the authors' way of computing what the package computes."""
 
-import csv
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
+from csv_rows import csv_rows
 from rounding import assert_near
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,19 +26,14 @@ PAIRS, DIM, WORDS = 12, 16, 40
 RUN = made_up.base_run("mini/vgg_mini", 24, 28, 6, 8, 8)
 
 
-def read(path):
-    with path.open(encoding="utf-8", newline="") as stream:
-        return list(csv.DictReader(stream))
-
-
 def test_every_case_is_timed_and_recorded(tmp_path, capsys):
     table = tmp_path / "results.csv"
     left_out = ("sharing-1/*", "sharing-4/*")  # others do the same
     names = [name for name in measure.cases("cpu", tiny=True) if not measure.matches(name, left_out)]
     options = ["--tiny", "--seconds", "0.001", "--threads", "1", "--append", str(table)]
     assert measure.main([*options, "--only", *names]) == 0, capsys.readouterr().err
-    rows = read(table)
-    assert list(rows[0]) == list(read(ROOT / "benchmarks" / "results.csv")[0])
+    rows = csv_rows(table)
+    assert list(rows[0]) == list(csv_rows(ROOT / "benchmarks" / "results.csv")[0])
     assert [f"{row['what']}/{row['variant']}/{row['precision']}" for row in rows] == names
     for row in rows:
         assert 0 < float(row["low"]) <= float(row["median"]) <= float(row["high"]) and int(row["runs"]) > 0

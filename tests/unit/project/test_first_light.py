@@ -1,6 +1,5 @@
 """The first light of a new machine: what it finds right and wrong, that it goes on where it was, and what it advises."""
 
-import csv
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from csv_rows import csv_rows
 from raw_layouts import jpeg
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,9 +42,8 @@ def test_what_is_done_is_kept_and_not_done_again(tmp_path, capsys):
     assert call(out, "--only", *SHORT) == 0
     pieces = kept(out)
     assert {piece["state"] for piece in pieces.values()} == {"done"} and len(pieces) == 5
-    with (out / "first-light.csv").open() as stream, (ROOT / "benchmarks/results.csv").open() as table:
-        rows = list(csv.DictReader(stream))
-        assert list(rows[0]) == next(csv.reader(table))
+    rows = csv_rows(out / "first-light.csv")
+    assert list(rows[0]) == list(csv_rows(ROOT / "benchmarks/results.csv")[0])
     assert [row["what"] for row in rows] == ["forward", "tape"]
     assert "\n  mini/vgg_mini@24: {precision: bf16}    # " in capsys.readouterr().out
     assert call(out, "--only", *SHORT) == 0

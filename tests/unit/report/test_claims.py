@@ -1,14 +1,14 @@
 """Each kind of claim, each verdict: on models that were made up so that the answer is known."""
 
-import csv
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from csv_rows import csv_rows
 from plans import PARAMS, plan
 from pydantic import TypeAdapter
-from trained_models import ranks_of
+from trained_models import ranks_by_lot, ranks_of
 
 from vsepp.evaluation.paper import chance_rsum
 from vsepp.report import text, verdicts
@@ -40,28 +40,18 @@ def judge(claims, context, records, published=None):
     return verdicts.judge(entries, ReportSpec(context, runs=runs), records, published or {})
 
 
-def ranks(i2t_r1, t2i_r1=30, n_images=500, lot=0):
-    """Ranks with R@1 of these shares, spread over the images by lot; of equal lots the better model finds what the other finds."""
-    rng = np.random.default_rng(lot)
-    sides = (
-        np.where(rng.permutation(queries) < round(queries * recall / 100), 0.0, 20.0)
-        for queries, recall in ((n_images, i2t_r1), (5 * n_images, t2i_r1))
-    )
-    return ranks_of(*sides)
-
-
-def add(models, levels, **values):
+def add(models, levels):
     """R@1 of caption retrieval of each run, seed by seed."""
     for run, seeds in levels.items():
         for seed, level in enumerate(seeds):
-            models.add(run, seed=seed, protocol=PROTOCOL, ranks=ranks(level, lot=seed), **values)
+            models.add(run, seed=seed, protocol=PROTOCOL, ranks=ranks_by_lot(level, lot=seed))
 
 
 def add_curves(models, **curves):
     """R@1 of caption retrieval on validation of each run, seed by seed."""
     for run, seeds in curves.items():
         for seed, curve in enumerate(seeds):
-            models.add(run, seed=seed, history=curve, ranks=ranks(40))
+            models.add(run, seed=seed, history=curve, ranks=ranks_by_lot(40))
 
 
 @pytest.fixture
@@ -138,8 +128,8 @@ def test_a_slight_difference_and_none(judge_one, spec, a, b, word, why):
 @pytest.mark.parametrize("kind", ["difference", "no_difference"])
 def test_noise_shows_neither_a_difference_nor_that_there_is_none(models, own_data, kind):
     for seed in (0, 1):
-        models.add("a", seed=seed, ranks=ranks(42 + seed / 5, lot=0))
-        models.add("b", seed=seed, ranks=ranks(40, lot=1))
+        models.add("a", seed=seed, ranks=ranks_by_lot(42 + seed / 5, lot=0))
+        models.add("b", seed=seed, ranks=ranks_by_lot(40, lot=1))
     (verdict,) = judge([claim(kind)], own_data, models.records)
     assert verdict.word == "inconclusive"
     assert verdict.effect.images.low < 0 < verdict.effect.images.high
@@ -203,12 +193,12 @@ def test_equal_results_of_runs_and_seeds_are_inconclusive_for_every_kind(judge_o
 
 @pytest.mark.parametrize("kind", ["difference", "crossing"])
 @pytest.mark.parametrize(
-    ("trouble", "word"), [({"ranks": ranks(60), "collapsed": True}, "collapsed"), ({"ranks": ranks(1, 1)}, "like chance")]
+    ("trouble", "word"), [({"ranks": ranks_by_lot(60), "collapsed": True}, "collapsed"), ({"ranks": ranks_by_lot(1, 1)}, "like chance")]
 )  # fmt: skip
 def test_a_run_in_trouble_on_all_seeds_is_not_reproduced(models, own_data, kind, trouble, word):
     for seed in (0, 1):
         models.add("a", seed=seed, **trouble)
-        models.add("b", seed=seed, ranks=ranks(40))
+        models.add("b", seed=seed, ranks=ranks_by_lot(40))
     (verdict,) = judge([claim(kind)], own_data, models.records)
     assert (verdict.word, verdict.effect) == (f"not reproduced: {word}", None)
     assert re.search(f"a .*{word}.* (seeds 0 and 1)".replace("(", r"\(").replace(")", r"\)"), verdict.why)
@@ -222,8 +212,8 @@ def test_a_seed_whose_runs_were_made_from_different_features_is_left_out_where_o
 ):
     """As VSE0 on random crops, seed 0: of another machine's features, and the outlier."""
     for seed, features in enumerate(made_from):
-        models.add("a", seed=seed, ranks=ranks(50 + 0.2 * seed, lot=seed), made_from="here")
-        models.add("b", seed=seed, ranks=ranks(40, lot=seed), made_from=features)
+        models.add("a", seed=seed, ranks=ranks_by_lot(50 + 0.2 * seed, lot=seed), made_from="here")
+        models.add("b", seed=seed, ranks=ranks_by_lot(40, lot=seed), made_from=features)
     (verdict,) = judge([claim(published=5.0)], own_data, models.records)
     assert verdict.measured.seeds == 2 and "different features" in verdict.why
     assert ("seed 0:" in verdict.why) is ("left out" in verdict.why) is left_out
@@ -267,7 +257,7 @@ def sizes(models, levels, validated=None):
     for run, level in levels.items():
         for seed in (0, 1):
             best = (validated or levels)[run]
-            on_test = ranks(level + 0.2 * seed * (run in "bc"), lot=seed)
+            on_test = ranks_by_lot(level + 0.2 * seed * (run in "bc"), lot=seed)
             models.add(run, seed=seed, protocol=PROTOCOL, ranks=on_test, history=(best / 2, best))
 
 
@@ -304,8 +294,8 @@ def test_the_best_value_is_chosen_on_validation(models, own_data):
 
 def test_a_size_that_ranks_like_chance_is_no_rival_and_a_collapsed_seed_is_left_out(models, own_data):
     sizes(models, {"b": 45, "c": 50, "d": 60})
-    models.add("a", protocol=PROTOCOL, ranks=ranks(1, 1))
-    models.add("d", seed=2, protocol=PROTOCOL, ranks=ranks(1, 1), collapsed=True)
+    models.add("a", protocol=PROTOCOL, ranks=ranks_by_lot(1, 1))
+    models.add("d", seed=2, protocol=PROTOCOL, ranks=ranks_by_lot(1, 1), collapsed=True)
     verdict = judge_sizes(models, own_data)
     assert (verdict.word, verdict.measured.seeds) == ("opposite", 2)
     assert "left out: 2" in verdict.why and "d collapsed (seed 2)" in verdict.why
@@ -377,8 +367,8 @@ def test_curves_of_one_seed_show_nothing(models, own_data, kind):
 def test_what_holm_takes_back_is_neither_a_difference_nor_none(models, own_data):
     """Each of three seeds finds seven or eight images more, all seeds the same images: p is .01."""
     for seed, level in enumerate((41.4, 41.6, 41.4)):
-        models.add("a", seed=seed, ranks=ranks(level))
-        models.add("b", seed=seed, ranks=ranks(40))
+        models.add("a", seed=seed, ranks=ranks_by_lot(level))
+        models.add("b", seed=seed, ranks=ranks_by_lot(40))
     (alone,) = judge([claim()], own_data, models.records)
     assert alone.word == "reproduced"
     together = judge([claim(published=10.0, margin=5.0)] * 40, own_data, models.records)
@@ -404,8 +394,7 @@ def test_reading_has_every_verdict_once():
 
 @pytest.mark.parametrize("name_of_paper", ["vsepp", "goal", "vse_infinity"])
 def test_published_effects_are_the_differences_of_the_published_rows(name_of_paper):
-    with (PARAMS / "papers" / name_of_paper / "published.csv").open(encoding="utf-8") as stream:
-        rows = {row["row"]: row for row in csv.DictReader(stream)}
+    rows = {row["row"]: row for row in csv_rows(PARAMS / "papers" / name_of_paper / "published.csv")}
     parameters = plan(papers=[name_of_paper]).parameters
     paper = parameters.papers[name_of_paper]
     feeders = parameters.feeders(paper).items()

@@ -35,7 +35,6 @@ from vsepp.report.verdicts import CHANCE, NOT_RUN, SAME, Measured, Verdict
 
 pytestmark = pytest.mark.usefixtures("formats")
 FORMATS = ("png", "svg", "pdf")
-SVG = "{http://www.w3.org/2000/svg}"
 CURVES = Curves(
     kind="curves", title="Curves", caption="A caption.", dataset="flickr",
     metrics=("i2t_r1", "t2i_r1"), runs=("vse0", "vsepp"), labels=("VSE0", "VSE++"),
@@ -47,19 +46,11 @@ NEGATIVE_SET = NegativeSet(
 )  # fmt: skip
 
 
-def add_curves(models, seeds=1, **more):
-    for seed in range(seeds):
-        models.add("vse0", seed=seed, history=(20, 30, 35 + seed))
-        models.add("vsepp", seed=seed, history=(15, 25, 30 + seed), **more)
-
-
-def add_sizes(models, seeds=1, **more):
+def add_sizes(models, seeds=1):
     """Add runs of a baseline and of two of three sizes."""
     for run, r1 in (("neg2", 30), ("neg512", 35), ("vse0", 31)):
         for seed in range(seeds):
-            models.add(
-                run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed, **(more if run == "neg2" else {})
-            )
+            models.add(run, (r1 + seed, *I2T[1:]), protocol="1K", seed=seed)
 
 
 def texts(drawn):
@@ -147,7 +138,8 @@ def test_the_papers_values_are_marked_on_its_own_data_alone(models, own_data, pu
 
 @pytest.mark.parametrize("formats", [("pdf",)], indirect=True, ids="+".join)
 def test_the_type_is_serif_where_that_is_asked_for(models, context, draw):
-    add_curves(models)
+    models.add("vse0")
+    models.add("vsepp")
     sans, serif = (draw(str(on), CURVES, replace(context, serif=on)) for on in (False, True))
     assert b"STIX" in (serif.folder / "True.pdf").read_bytes()
     assert b"STIX" not in (sans.folder / "False.pdf").read_bytes()
@@ -184,18 +176,13 @@ def test_losses_in_a_plane_are_those_of_the_negatives_inside_the_margin(tmp_path
         draw("figure1", CONSTELLATIONS, data=data)
 
 
-def weights(part, losses, folder, **more):
-    """A figure of weights, and what its step computes."""
-    spec = Weights(
-        kind="weights", title="Weights", caption="A caption.", of=part, **more, labels=tuple(map(str, losses)),
-        losses=tuple(Component("goal", options) for options in losses),
-    )  # fmt: skip
-    return spec, computed(spec, folder)
-
-
 def test_triplet_weights_are_those_of_the_equations_at_each_place(tmp_path, draw):
-    losses = [{}, {"triplet": "nca"}, {"triplet": "circle", "offset": 0.5}]
-    spec, data = weights("triplet", losses, tmp_path / "made")
+    options = [{}, {"triplet": "nca"}, {"triplet": "circle", "offset": 0.5}]
+    spec = Weights(
+        kind="weights", title="Weights", caption="A caption.", of="triplet", labels=("one", "two", "three"),
+        losses=tuple(Component("goal", chosen) for chosen in options),
+    )  # fmt: skip
+    data = computed(spec, tmp_path / "made")
     places = [round(100 * s) for s in data["similarities"]]
     negative, positive = places.index(30), places.index(60)
     values = [panel[negative][positive] for panel in data["weights"]]

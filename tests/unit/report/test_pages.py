@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -14,6 +13,7 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
+from csv_rows import csv_rows
 from trained_models import DIRTY, I2T, OWN, T2I, Models, seal
 
 from vsepp.base import spec as specs
@@ -162,8 +162,7 @@ def test_all_forms_of_a_table_hold_the_same_numbers(report_folder):
     assert r"ours & 50.3 & {\scriptsize$\pm$0.0}" in lines[row]
     assert lines[row + 1].startswith("& & & paper & 43.1")
     assert lines[row + 2].startswith("& & & released & 71.3 & & 76.0")
-    with (report_folder / "tables/table2.csv").open(newline="", encoding="utf-8") as stream:
-        rows = {row["row"]: row for row in csv.DictReader(stream)}
+    rows = {row["row"]: row for row in csv_rows(report_folder / "tables/table2.csv")}
     numbers = [rows["2.2"][f"{source}_i2t_r1"] for source in ("ours", "paper", "released")]
     assert numbers == ["50.26", "43.1", "71.26"]
     assert rows["2.1"]["ours_i2t_r1"] == ""

@@ -1,11 +1,11 @@
 """The papers' tables: the cells as they are kept, and what no table can hold."""
 
-import csv
 import hashlib
 from pathlib import Path
 
 import pytest
-from plans import PARAMS, copied, refused
+from csv_rows import csv_rows
+from plans import PARAMS
 
 from vsepp.base.errors import VseppError
 from vsepp.report.published import read_published
@@ -16,14 +16,9 @@ SOURCE = Path(__file__).resolve().parents[4] / "shared/paper/vsepp_tables.csv"
 ROLES = {"vgg19": "vgg", "resnet152": "resnet", "flickr30k": "flickr"}
 
 
-def rows(path):
-    with path.open(newline="", encoding="utf-8") as stream:
-        return list(csv.DictReader(stream))
-
-
 @pytest.mark.skipif(not SOURCE.is_file(), reason="the paper's tables are not beside the repository")
 def test_every_published_cell_is_the_papers(report):
-    theirs, ours = rows(SOURCE), rows(Path(report().published))
+    theirs, ours = csv_rows(SOURCE), csv_rows(Path(report().published))
     assert len(ours) == len(theirs) == 48
     for own, papers in zip(ours, theirs, strict=True):
         expected = {key: ROLES.get(value, value) for key, value in papers.items()}
@@ -41,14 +36,14 @@ DIGESTS = {
 
 @pytest.mark.parametrize("table", DIGESTS)
 def test_no_cell_of_goals_combinations_has_changed_since_it_was_compared_with_the_paper(table):
-    combinations = [row for row in rows(PARAMS / "papers/goal/published.csv") if row["table"] == table]
+    combinations = [row for row in csv_rows(PARAMS / "papers/goal/published.csv") if row["table"] == table]
     columns = [" ".join(row[cell] for row in combinations) for cell in CELLS]
     digests = [hashlib.sha256(column.encode()).hexdigest()[:8] for column in columns]
     assert len(combinations) == 30 and digests == DIGESTS[table].split()
 
 
 def test_published_rows_are_consistent_and_all_of_them_are_declared_in_order(report):
-    published, seen = rows(Path(report().published)), {}
+    published, seen = csv_rows(Path(report().published)), {}
     for row in published:
         quoted = row["kind"] == "quoted"
         assert bool(row["citation"]) == quoted, row["row"]
@@ -81,13 +76,3 @@ def test_a_cell_that_no_table_can_hold_is_named_with_its_line(tmp_path, old, new
     path.write_text("\n".join([HEADING, GOOD.replace("1.1", "1.0"), GOOD.replace(old, new), ""]))
     with pytest.raises(VseppError, match=f"line 3(.|\n)*{named}"):
         read_published(path)
-
-
-def test_all_mistakes_are_told_when_parameters_are_read(tmp_path):
-    params = copied(tmp_path)
-    file = params / "papers/vsepp/published.csv"
-    file.write_text(file.read_text().replace("43.4", "nan", 1).replace("46.7", "467", 1))
-    claims = params / "papers/vsepp/claims.yaml"
-    claims.write_text(claims.read_text().replace("place:", "plaice:", 1))
-    text = refused(params)
-    assert all(mistake in text for mistake in ("'nan'", "'467'", "plaice"))
