@@ -8,6 +8,7 @@ index.captions_for("a.jpg", k=5)
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,8 @@ from vsepp.evaluation.best import best_of_blocks
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.test_set import TestSet
 from vsepp.shipped.folders import model_folder, shipped_models
+
+log = logging.getLogger("vsepp")
 
 _AT_ONCE = 64
 """Pictures that are embedded together: whole batches, and a step of the progress."""
@@ -315,7 +318,7 @@ def _embedded(
     model: Model, container: Container, names: Sequence[str], kept: KeptVectors | None
 ) -> tuple[list[str], np.ndarray]:
     """Names of the pictures that can be read, and their embeddings, `(n, d)`."""
-    known = {} if kept is None else kept.known
+    known = {} if kept is None else dict(kept.known)
     store = model.run.eval_store
 
     def stored(name: str) -> tuple[str, np.ndarray | None]:
@@ -339,6 +342,8 @@ def _embedded(
     finally:  # also after Ctrl-C
         if kept is not None:
             kept.add(embeddings)
+    if kept is not None and (reused := sum(digest in known for digest in digests.values())):
+        log.info("%s of these embeddings were kept, in %s", f"{reused:,}", kept.file)
     all_embeddings = {**known, **embeddings}
     return list(digests), np.stack([all_embeddings[digest] for digest in digests.values()])
 

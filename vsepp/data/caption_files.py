@@ -321,10 +321,10 @@ def _required_columns(where: str, heading: Sequence[str], columns: Mapping[str, 
     shortened = ", ".join(shortly(name) for name in heading[:20]) or "none"
     for content in ("image", "caption", *columns):
         if content not in names:
-            wanted = f"named {columns[content]}" if content in columns else f"of each {content}"
+            wanted = f"named {columns[content]}" if content in columns else f"for the {content}"
             raise VseppError(
-                f"{where}: no column {wanted}; found are {shortened}; name them in a heading, or say which "
-                "they are: columns image=NAME,caption=NAME"
+                f"{where}: no column {wanted}; the heading has {shortened}; name the columns there, or say "
+                "which they are: columns image=NAME,caption=NAME"
             )
     counts = Counter(map(_normal, heading))
     if repeated := [name for name in names.values() if counts[_normal(name)] > 1]:

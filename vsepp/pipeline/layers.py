@@ -147,7 +147,9 @@ def _settings(folder: Path, overrides: Mapping[str, Any], mistakes: Mistakes) ->
     mistakes.raise_if_any()
     archives = Path(settings.archives or ".")
     if not (is_there(archives) and archives.is_dir()):
-        mistakes.add(f"{folder / 'config.yaml'}: archives", f"got {settings.archives!r}, which is no folder")
+        where = "--config" if "archives" in values else folder / "config.yaml"
+        what = "which is no folder; expected the folder that holds the downloaded files, packed or unpacked"
+        mistakes.add(f"{where}: archives", f"got {settings.archives!r}, {what}")
     changed = sorted(set(overrides) - set(HARMLESS))
     if changed and settings.label is None:
         mistakes.add(

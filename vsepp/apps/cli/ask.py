@@ -152,6 +152,8 @@ def query(options: argparse.Namespace) -> None:
 
         require_sentence(options.text)
     index = _opened(options, options.model)
+    searched = (index.image_ids, "images") if options.text is not None else (index.captions, "captions")
+    log.info("among %s %s of %s", f"{len(searched[0]):,}", searched[1], index.source)
     if options.text is not None:
         hits, unknown = index.images_for(options.text, options.k), index.unknown_words(options.text)
     else:
