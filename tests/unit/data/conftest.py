@@ -1,3 +1,5 @@
+"""Bytes that tests of downloads and containers read."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Encoders of random weights."""
+
 import pytest
 import specs
 import torch

@@ -1,3 +1,5 @@
+"""A package with components of its own, and features that are sets."""
+
 import numpy as np
 import own_loss
 import pytest
