@@ -61,7 +61,7 @@ from typing import Literal
 from pydantic.dataclasses import dataclass
 
 from vsepp.base.declared import STRICT
-from vsepp.report.figures import FigureOfLosses
+from vsepp.report.figures.base import FigureOfLosses
 from vsepp.report.plots import Description, read_data
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)

@@ -18,7 +18,7 @@ from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.settings import RunKeys
 from vsepp.report.entries import Row, Table
-from vsepp.report.figures import FigureOfRuns
+from vsepp.report.figures.base import FigureOfRuns
 from vsepp.shipped.folders import encoder_weights
 
 # A fine-tuned run goes on with the weights and the words of the run that it starts from.

@@ -42,7 +42,7 @@ from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
 from vsepp.pipeline.table import SourceFile
 from vsepp.report.entries import FigureDataSpec
-from vsepp.report.figures import FigureOfLosses
+from vsepp.report.figures.base import FigureOfLosses
 from vsepp.shipped.folders import encoder_weights
 
 

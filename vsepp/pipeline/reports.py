@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vsepp.base import components
 from vsepp.report import text
 from vsepp.report.entries import OF_A_ROW, ContextSpec, Feed, ReportSpec, TrainedSpec
-from vsepp.report.figures import FigureOfRuns
+from vsepp.report.figures.base import FigureOfRuns
 
 SETTINGS_FILE = "settings.json"
 """Name of a file with all settings, in the folder `archives` that they name."""

@@ -30,7 +30,8 @@ from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import text
 from vsepp.report.entries import AveragedMetric, Protocol, ValidationMetric
-from vsepp.report.models import MeasuredModel, trouble_of
+from vsepp.report.models import Model
+from vsepp.report.pairing import Material
 from vsepp.report.verdicts import (
     INCONCLUSIVE,
     LARGER,
@@ -39,7 +40,6 @@ from vsepp.report.verdicts import (
     REPRODUCED,
     SAME,
     SMALLER,
-    Evidence,
     Measured,
     Ruling,
     Verdict,
@@ -92,17 +92,23 @@ class _OfRuns(_Claim):
     """Run ids, the claim's subject first."""
 
     @property
-    def number(self) -> int:
+    def n_runs(self) -> int:
         """How many runs it lists."""
         return 2
 
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Model and baseline of each difference."""
+        model, baseline = self.runs
+        return ((model, baseline),)
+
     @model_validator(mode="after")
     def _has_its_runs(self) -> _OfRuns:
-        if len(self.runs) != self.number:
-            raise ValueError(f"runs: expected {self.number}, got {len(self.runs)}")
-        _refuse_twice(self.runs[:2])
-        _refuse_twice(self.runs[2:])
-        if self.runs[:2] == self.runs[2:]:
+        if len(self.runs) != self.n_runs:
+            raise ValueError(f"runs: expected {self.n_runs}, got {len(self.runs)}")
+        for pair in self.pairs:
+            _refuse_twice(pair)
+        if len(set(self.pairs)) < len(self.pairs):
             raise ValueError("runs: a difference is compared with itself; name other runs")
         return self
 
@@ -131,19 +137,16 @@ class _OnTest(_OfRuns):
     published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
     """Metric → the paper's effect in points; null if the paper prints no number."""
 
-    def measure(self, metric: str, evidence: Evidence) -> Measured:
-        """The effect on the test images."""
-        compared = comparable(self.runs, self.protocol, evidence.models)
+    def measure(self, metric: str, material: Material, tests: int) -> Measured:
+        """The effect on the test images; `tests`: how many p will be corrected for."""
+        compared = comparable(self.runs, self.protocol, material.models)
         if isinstance(compared, Measured):
             return compared
-        values = compared.values(self.runs, self.protocol, metric)
-        model, baseline = self.sides(*values, metric=metric, evidence=evidence)
-        return _difference(metric, model, baseline, evidence.tests, compared.notes, alone=len(self.runs) == 2)
-
-    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-        """What is measured: how far the first of two lies above the second, from each run's values, `(seeds, n_images)`."""
-        model, baseline = values
-        return model, baseline
+        values = {run: compared.values(run, self.protocol, metric) for run in self.runs}
+        (model, baseline), *others = ((values[model], values[baseline]) for model, baseline in self.pairs)
+        for other_model, other_baseline in others:  # (a − b) − (c − d) is a + d less b + c
+            model, baseline = model + other_baseline, baseline + other_model
+        return _difference(metric, model, baseline, tests, compared.notes, alone=not others)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
@@ -161,28 +164,33 @@ class Difference(_OnTest):
     """The row of published.csv that the one run is compared with."""
 
     @property
-    def number(self) -> int:
+    def n_runs(self) -> int:
         """How many runs it lists: one beside a published row."""
         return 1 if self.row else 2
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """None beside a published row."""
+        return () if self.row else super().pairs
 
     @property
     def is_gap(self) -> bool:
         """Not beside a published row."""
         return not self.row
 
-    def measure(self, metric: str, evidence: Evidence) -> Measured:
-        """The effect, of a published number where data and encoders are the paper's."""
-        if self.row and not evidence.report.is_own(self.runs):
+    def measure(self, metric: str, material: Material, tests: int) -> Measured:
+        """The effect, of a published number where data and encoders are the paper's; the number has no interval of its own."""
+        if not self.row:
+            return super().measure(metric, material, tests)
+        if not material.report.is_own(self.runs):
             return not_run(["the published number belongs to the paper's own data and encoders"])
-        return super().measure(metric, evidence)
-
-    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-        """Both runs, or the run and the published number, which has no interval of its own."""
-        if len(values) == 2:
-            model, baseline = values
-            return model, baseline
-        (model,) = values
-        return model, np.full_like(model, float(evidence.published["", self.row or ""][metric]))
+        compared = comparable(self.runs, self.protocol, material.models)
+        if isinstance(compared, Measured):
+            return compared
+        (run,) = self.runs
+        model = compared.values(run, self.protocol, metric)
+        baseline = np.full_like(model, float(material.published["", self.row][metric]))
+        return _difference(metric, model, baseline, tests, compared.notes, alone=False)
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -200,14 +208,15 @@ class DifferenceOfDifferences(_OnTest):
     """Sign of the effect that the paper claims."""
 
     @property
-    def number(self) -> int:
+    def n_runs(self) -> int:
         """How many runs it lists."""
         return 4
 
-    def sides(self, *values: np.ndarray, metric: str, evidence: Evidence) -> tuple[np.ndarray, np.ndarray]:
-        """(a − b) − (c − d) is a + d less b + c."""
-        a, b, c, d = values
-        return a + d, b + c
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The wider gap, and the other."""
+        model, baseline, other_model, other_baseline = self.runs
+        return (model, baseline), (other_model, other_baseline)
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -271,18 +280,18 @@ class BestValue(_Claim):
         """Whether a size is among those of which one is claimed to be the best."""
         return self.best[0] <= size <= self.best[1]
 
-    def measure(self, metric: str, evidence: Evidence) -> Measured:
+    def measure(self, metric: str, material: Material, tests: int) -> Measured:
         """The best of the claimed sizes less the best of the others, chosen on validation; runs of all other sizes must be there."""
         sizes = sorted(self.runs.items())
-        missing = [run for _, run in sizes if run not in evidence.models]
+        missing = [run for _, run in sizes if run not in material.models]
         if rivals := [run for size, run in sizes if run in missing and not self.claims(size)]:
             return not_run(rivals)
-        bad = [run for _, run in sizes if run not in missing and trouble_of(evidence.models[run])]
+        bad = material.trouble(self.named)
         # A size without a sound training is no rival, and is named.
         sound = {size: run for size, run in sizes if run not in (*missing, *bad)}
         if len({self.claims(size) for size in sound}) < 2:
-            return failed(bad, evidence.models) if bad else not_run(missing)
-        compared = comparable(sound.values(), self.protocol, evidence.models)
+            return failed(bad, material.models) if bad else not_run(missing)
+        compared = comparable(sound.values(), self.protocol, material.models)
         if isinstance(compared, Measured):
             return compared
 
@@ -295,8 +304,8 @@ class BestValue(_Claim):
         note = f"best on validation of {low} to {high}: {best}; of the others: {rival}"
         if left_out := [size for size, _ in sizes if size not in sound]:
             note += f"; left out: {text.listing(left_out)}"
-        model, baseline = compared.values((sound[best], sound[rival]), self.protocol, metric)
-        return _difference(metric, model, baseline, evidence.tests, [note, *compared.notes])
+        model, baseline = (compared.values(sound[size], self.protocol, metric) for size in (best, rival))
+        return _difference(metric, model, baseline, tests, [note, *compared.notes])
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -307,7 +316,7 @@ def _difference(
     metric: str, model: np.ndarray, baseline: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
 ) -> Measured:
     """How far one side lies above another, `(seeds, n_images)` each; `alone`: whether each is one run."""
-    effect, mcnemar = intervals.effect(list(baseline), list(model), tests), list[float]()
+    effect, mcnemar = intervals.effect(baseline, model, tests), list[float]()
     if alone and metric == "i2t_r1":
         mcnemar = [intervals.mcnemar(*seed) for seed in zip(baseline, model, strict=True)]
     return Measured(effect, len(model), notes, mcnemar=tuple(mcnemar))
@@ -336,21 +345,21 @@ class _OnCurves(_OfRuns):
         """None: validation has none."""
         return None
 
-    def measure(self, metric: str, evidence: Evidence) -> Measured:
+    def measure(self, metric: str, material: Material, tests: int) -> Measured:
         """What `of_curves` finds, where the curves are long enough."""
-        compared = comparable(self.runs, None, evidence.models)
+        compared = comparable(self.runs, None, material.models)
         if isinstance(compared, Measured):
             return compared
-        first, second = (
-            [list(model.history(metric).values()) for model in compared.models[run]] for run in self.runs
-        )
-        shortest = min(map(len, [*first, *second]))
+        curves = {
+            run: [list(model.history(metric).values()) for model in compared.models[run]] for run in self.runs
+        }
+        shortest = min(len(curve) for seeds in curves.values() for curve in seeds)
         if shortest < self.epochs:
             return not_run([f"runs of {self.epochs} epochs (these have {shortest})"])
-        measured = self.of_curves(first, second)
-        return replace(measured, seeds=len(first), notes=[*measured.notes, *compared.notes])
+        measured = self.of_curves(*curves.values())
+        return replace(measured, seeds=len(compared.seeds), notes=[*measured.notes, *compared.notes])
 
-    def of_curves(self, first: Curves, second: Curves) -> Measured:
+    def of_curves(self, model: Curves, baseline: Curves) -> Measured:
         """The effect, with words for it."""
         raise NotImplementedError
 
@@ -363,9 +372,9 @@ class Crossing(_OnCurves):
 
     kind: Literal["crossing"]
 
-    def of_curves(self, first: Curves, second: Curves) -> Measured:
+    def of_curves(self, model: Curves, baseline: Curves) -> Measured:
         """Where the first passes the second; and the gap after the first epoch, and after the last."""
-        gaps = _gaps(first, second)
+        gaps = _gaps(model, baseline)
         epochs = [_passes(gap) for gap in gaps]
         note = ", ".join(f"passes in epoch {epoch}" if epoch else "never passes" for epoch in epochs)
         ends = intervals.seed_interval(gaps[:, 0]), intervals.seed_interval(gaps[:, -1])
@@ -403,9 +412,9 @@ class Start(_OnCurves):
     sign: Literal[1, -1] = 1
     """Sign of the effect that the paper claims."""
 
-    def of_curves(self, first: Curves, second: Curves) -> Measured:
+    def of_curves(self, model: Curves, baseline: Curves) -> Measured:
         """How far the first starts ahead."""
-        return Measured(_over_seeds(_gaps(first, second)[:, 0]), notes=["after the first epoch"])
+        return Measured(_over_seeds(_gaps(model, baseline)[:, 0]), notes=["after the first epoch"])
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -423,18 +432,16 @@ class Overfitting(_OnCurves):
     margin: PositiveFloat = 1.0
     """Points within which a run does not fall."""
 
-    def of_curves(self, first: Curves, second: Curves) -> Measured:
+    def of_curves(self, model: Curves, baseline: Curves) -> Measured:
         """How much further the first falls; and how far the second falls."""
-        falls, others = (np.array([max(curve) - curve[-1] for curve in curves]) for curves in (first, second))
-        means = [
-            f"{run} falls by {np.mean(fall):.1f}"
-            for run, fall in zip(self.runs, (falls, others), strict=True)
-        ]
+        falls = [np.array([max(curve) - curve[-1] for curve in curves]) for curves in (model, baseline)]
+        means = [f"{run} falls by {np.mean(fall):.1f}" for run, fall in zip(self.runs, falls, strict=True)]
         note = f"from its best epoch to the last {', '.join(means)} points on average"
-        mean = float(np.mean(others))
+        of_model, of_baseline = falls
+        mean = float(np.mean(of_baseline))
         # A run that falls equally on all seeds, as one that ends with its best epoch, falls by that for certain.
-        fall = intervals.seed_interval(others) or Interval(mean, mean)
-        return Measured(_over_seeds(falls - others), notes=[note], beside=(fall,))
+        fall = intervals.seed_interval(of_baseline) or Interval(mean, mean)
+        return Measured(_over_seeds(of_model - of_baseline), notes=[note], beside=(fall,))
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
@@ -504,10 +511,10 @@ def _over_seeds(by_seed: np.ndarray) -> Effect:
     return Effect(float(np.mean(by_seed)), values, seeds=intervals.seed_interval(by_seed))
 
 
-def _gaps(first: Curves, second: Curves) -> np.ndarray:
-    """Seed × epoch: the first curve less the second, as far as all curves go."""
-    shortest = min(map(len, [*first, *second]))
-    return np.array([np.subtract(a[:shortest], b[:shortest]) for a, b in zip(first, second, strict=True)])
+def _gaps(model: Curves, baseline: Curves) -> np.ndarray:
+    """Seed × epoch: the model's curve less the baseline's, as far as all curves go."""
+    shortest = min(map(len, [*model, *baseline]))
+    return np.array([np.subtract(a[:shortest], b[:shortest]) for a, b in zip(model, baseline, strict=True)])
 
 
 def _passes(gap: np.ndarray) -> int | None:

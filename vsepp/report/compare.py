@@ -31,15 +31,12 @@ from vsepp.report.models import (
     HISTORY_FILE,
     METRICS_FILE,
     RANKS_FILE,
-    MeasuredModel,
-    Paired,
+    Model,
     ids_digest,
-    known_metrics,
-    level,
-    pair,
     seed_folders,
     seed_in,
 )
+from vsepp.report.pairing import Paired, known_metrics, level, pair
 from vsepp.report.records import read_results
 
 Source = Path | MeasuredModel
@@ -90,7 +87,7 @@ class Comparison:
     def warnings(self) -> list[str]:
         """What a reader should know of the models and the test set."""
         paired, sides = self.paired, self.paired.models
-        warnings = [*paired.left_out, *filter(None, [paired.common])]
+        warnings = [*paired.notes, *filter(None, [paired.common])]
         single = [name for name, side in sides.items() if side[0].seed is None]
         if len(paired.seeds) == 1:
             noun = "side" if len(sides) == 2 else "model"

@@ -59,8 +59,8 @@ def _claims() -> tuple[type, ...]:
 
 if TYPE_CHECKING:
     from vsepp.report.claims import Claim
-    from vsepp.report.figures import AnyFigure as Figure
-    from vsepp.report.figures import FigureOfLosses
+    from vsepp.report.figures.base import AnyFigure as Figure
+    from vsepp.report.figures.base import FigureOfLosses
 
     # Text wherever it is not checked.
     Column = str

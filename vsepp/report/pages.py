@@ -27,15 +27,8 @@ from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.expected import counted, held
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.index_page import best_to_search, index_page, provenance, troubles
-from vsepp.report.models import (
-    MadeBy,
-    MeasuredModel,
-    Models,
-    command,
-    config_of,
-    level,
-    sound,
-)
+from vsepp.report.models import MadeBy, Model, Models, command, config_of
+from vsepp.report.pairing import Material, level, sound
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 from vsepp.report.records import read_models
@@ -83,17 +76,14 @@ def write_report(
     context = spec.context
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
-    published = read_published(Path(spec.published))
     config = config_of(context)
     models = read_models(spec.models, config)
-    verdicts = judge(spec.claims, spec, models, published)
-    tables = [build_table(name, table, spec, published, models) for name, table in spec.tables]
+    material = Material(spec, models, read_published(Path(spec.published)))
+    verdicts = judge(spec.claims, material)
+    tables = [build_table(name, table, material) for name, table in spec.tables]
     scores = held(Path(spec.expected), models) if spec.expected else []
     scores_counted = counted(scores, config)
-    figures = [
-        write_figure(name, figure, spec, models, folder / "figures", published)
-        for name, figure in spec.figures
-    ]
+    figures = [write_figure(name, figure, material, folder / "figures") for name, figure in spec.figures]
     if gaps := write_gaps(verdicts, models, context, folder / "figures"):
         figures.insert(0, gaps)
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,10 @@ from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
 from vsepp.evaluation.intervals import Interval, Level
 from vsepp.report import TEMPLATES, text
-from vsepp.report.entries import ContextSpec, ReportSpec
-from vsepp.report.figures import AnyFigure, FigureOfLosses, FigureOfRuns
-from vsepp.report.models import Models, dirty_steps, left_out, mark, require_one_test, sound, trouble_of
-from vsepp.report.published import Published
+from vsepp.report.entries import ContextSpec
+from vsepp.report.figures.base import AnyFigure, FigureOfLosses, FigureOfRuns
+from vsepp.report.models import Models, dirty_steps, mark
+from vsepp.report.pairing import Material, left_out
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,39 +39,6 @@ INK, PAGE, MUTED = "#24292f", "#ffffff", "#626b76"
 """Colours of text, of its background, and of asides."""
 THEIRS, OURS = "C0", "C1"
 """Colours of the paper's numbers, or of a baseline, and of ours, by the style."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a figure is drawn from."""
-
-    report: ReportSpec
-    models: Models
-    published: Published
-    folder: str = ""
-    """Folder of what a step computed for it; empty where there is none, or where it was not run."""
-
-    @property
-    def context(self) -> ContextSpec:
-        """What all captions of the report share."""
-        return self.report.context
-
-    def shown(self, runs: Sequence[str], protocol: str = "") -> Models:
-        """Models of runs on which numbers rest, see `sound`, without runs that were not run; without a protocol, of curves.
-
-        Raises
-        ------
-        VseppError
-            When they were not measured on one test set.
-        """
-        shown = {run: self.models[run] for run in runs if run in self.models}
-        if protocol:
-            require_one_test([model for models in shown.values() for model in models], protocol)
-        return {run: sound(models) for run, models in shown.items()}
-
-    def trouble(self, runs: Sequence[str]) -> dict[str, str]:
-        """Runs without a sound seed → why, with their seeds."""
-        return {run: why for run in runs if run in self.models and (why := trouble_of(self.models[run]))}
 
 
 @dataclass
@@ -119,9 +86,7 @@ class Drawn(Plot):
         return text.numbered(self.id)
 
 
-def write_figure(
-    name: str, spec: AnyFigure, report: ReportSpec, models: Models, folder: Path, published: Published
-) -> Drawn:
+def write_figure(name: str, spec: AnyFigure, material: Material, folder: Path) -> Drawn:
     """Draw an entry as PNG, SVG and PDF. Equal inputs give equal bytes.
 
     Parameters
@@ -130,21 +95,18 @@ def write_figure(
         Its id.
     spec
         What is drawn. Runs without models were not run: they are left out and named in the caption.
-    report
-        What is known of its runs and of its data.
-    models
-        Models of each run, a seed each.
+    material
+        What is known of its runs and data. The paper's values are marked where data and encoders are the paper's.
     folder
         Where `<id>.png`, `<id>.svg` and `<id>.pdf` go.
-    published
-        The paper's rows; their values are marked where data and encoders are the paper's.
 
     Raises
     ------
     VseppError
         When a history lacks a metric, and as in `require_one_test`.
     """
-    material = Material(report, models, published, report.data.get(name, ""))
+    report, models = material.report, material.models
+    material = replace(material, folder=report.data.get(name, ""))
     runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
 
     def draw(canvas: Canvas) -> Description:

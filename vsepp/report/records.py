@@ -40,14 +40,8 @@ from vsepp.base.manifest import (
 )
 from vsepp.base.run_spec import EvaluationSpec, seeded
 from vsepp.base.spec import to_dict
-from vsepp.report.models import (
-    HISTORY_FILE,
-    METRICS_FILE,
-    RANKS_FILE,
-    MeasuredModel,
-    require_each_seed_once,
-    seed_in,
-)
+from vsepp.report.models import HISTORY_FILE, METRICS_FILE, RANKS_FILE, Model, seed_in
+from vsepp.report.pairing import require_each_seed_once
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,15 +10,13 @@ from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec, Feed, ReportSpec
-from vsepp.report.models import (
-    MeasuredModel,
-    Models,
+from vsepp.report.models import Model, Models, dirty_steps, mark
+from vsepp.report.pairing import (
+    Material,
     best_of,
-    dirty_steps,
     in_trouble,
     left_out,
     level,
-    mark,
     of_curriculum,
     require_one_test,
     sound,
@@ -175,9 +173,7 @@ class FilledTable:
         return f"{self.number}: {self.spec.title}" if self.number else self.spec.title
 
 
-def build_table(
-    name: str, spec: entries.Table, report: ReportSpec, published: Published, models: Models
-) -> FilledTable:
+def build_table(name: str, spec: entries.Table, material: Material) -> FilledTable:
     """Put the paper's numbers and ours beside each other.
 
     Parameters
@@ -186,13 +182,10 @@ def build_table(
         Its id.
     spec
         Rows in order.
-    report
-        The runs that feed published rows, and what is known of runs and data.
-    published
-        The paper's rows.
-    models
-        Models of each run. A row whose run has none was not run; of several runs, the one with the highest rsum on
-        validation stands for the row. Numbers are means over the seeds that are sound; see `vsepp.report.models.sound`.
+    material
+        The paper's rows, the runs that feed them, and models. A row whose run has none was not run; of several runs, the one with
+        the highest rsum on validation stands for the row. Numbers are means over the seeds that are sound; see
+        `vsepp.report.pairing.sound`.
 
     Returns
     -------
@@ -204,12 +197,12 @@ def build_table(
     ------
     VseppError
         When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in
-        `vsepp.report.models.require_one_test`.
+        `vsepp.report.pairing.require_one_test`.
     """
     notes: list[tuple[str, str]] = []
     groups = []
     for group in spec.groups:
-        rows = [_row(name, spec, entry, report, published, models, notes) for entry in group.rows]
+        rows = [_row(name, spec, entry, material, notes) for entry in group.rows]
         _compare(spec, rows)
         groups.append(FilledGroup(group.heading, tuple(rows)))
     rows = [row for group in groups for row in group.rows]
@@ -217,7 +210,7 @@ def build_table(
         notes.append((text.MARK, text.dirty_note(steps)))
     if note := text.curriculum_note(of_curriculum([model for row in rows for model in row.ours])):
         notes.append((text.OF_CURRICULUM, note))
-    return FilledTable(name, spec, tuple(groups), tuple(notes), _caption(spec, report.context, rows))
+    return FilledTable(name, spec, tuple(groups), tuple(notes), _caption(spec, material.context, rows))
 
 
 def _fed(entry: str | entries.Row, report: ReportSpec, models: Models) -> tuple[str, Feed, Mapping[str, str]]:
@@ -253,19 +246,17 @@ def _row(
     table: str,
     spec: entries.Table,
     entry: str | entries.Row,
-    report: ReportSpec,
-    published: Published,
-    models: Models,
+    material: Material,
     notes: list[tuple[str, str]],
 ) -> FilledRow:
     """A row; its note, if it has one, is added to `notes`."""
-    context = report.context
-    row, feed, own = _fed(entry, report, models)
+    context, models = material.context, material.models
+    row, feed, own = _fed(entry, material.report, models)
     if own:
         absent = dict.fromkeys((*spec.cells, "citation", "note"), "")
         facts = {**absent, "kind": "own", "protocol": feed.protocol or "", **own}
     else:
-        facts = _facts(table, row, feed, published)
+        facts = _facts(table, row, feed, material.published)
     # The paper's way: the usual encoder goes unnamed, `VSE++ (ResNet152, fine-tuned)`.
     parts = [] if facts["encoder"] in ("", context.default_encoder) else [context.in_paper(facts["encoder"])]
     parts += ["fine-tuned"] if facts["finetuned"] == "yes" else []

@@ -11,17 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import Effect, Interval, corrected
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
-from vsepp.report.models import MeasuredModel, Models, in_trouble, of_curriculum, pair
+from vsepp.report.models import Model, Models
+from vsepp.report.pairing import Material, Paired, in_trouble, of_curriculum, pair
 
 if TYPE_CHECKING:
-    from vsepp.report.entries import Claim, ReportSpec
-    from vsepp.report.published import Published
+    from vsepp.report.entries import Claim
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
 NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
@@ -177,32 +175,15 @@ def counts(verdicts: Iterable[Verdict]) -> list[tuple[str, int]]:
     return [(word, numbers[word]) for word in SIGNS if numbers[word]]
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """What claims are held against."""
-
-    report: ReportSpec
-    """Which data and encoders play the paper's roles, and which of them runs have."""
-    models: Models
-    published: Published
-    """The paper's rows."""
-    tests: int
-    """Number of tests that p will be corrected for."""
-
-
-def judge(
-    claims: Iterable[tuple[str, Claim]], report: ReportSpec, models: Models, published: Published
-) -> list[Verdict]:
+def judge(claims: Iterable[tuple[str, Claim]], material: Material) -> list[Verdict]:
     """Hold claims against runs, each about each of its metrics.
 
     Parameters
     ----------
     claims
         The paper's, and comparisons of one's own, by name.
-    report, published
-        As in `Evidence`.
-    models
-        Models of each run; a claim about a run without any is `not run`.
+    material
+        What they are held against; a claim about a run without models is `not run`.
 
     Raises
     ------
@@ -215,13 +196,12 @@ def judge(
         for name, claim in claims
         for metric in sorted(claim.published, key=AVERAGED.index)
     ]
-    evidence = Evidence(report, models, published, len(questions))
-    measurements = [claim.measure(metric, evidence) for _, claim, metric in questions]
+    measurements = [claim.measure(metric, material, len(questions)) for _, claim, metric in questions]
     effects = iter(corrected([measured.effect for measured in measurements if measured.effect]))
     verdicts = []
     for (name, claim, metric), uncorrected in zip(questions, measurements, strict=True):
         measured = replace(uncorrected, effect=next(effects)) if uncorrected.effect else uncorrected
-        own, roles = report.is_own(claim.named), report.roles(claim.named)
+        own, roles = material.report.is_own(claim.named), material.report.roles(claim.named)
         verdict = Verdict(claim, metric, own, measured, name, roles)
         word, why = measured.unmeasured or _ruled(verdict)
         verdicts.append(replace(verdict, word=word, why="; ".join(filter(None, (*measured.notes, why)))))
@@ -245,29 +225,15 @@ def _ruled(verdict: Verdict) -> Ruling:
 # --- Which runs are compared ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Comparable:
-    """Models that are compared: of seeds that all runs have, each sound and all made from the same inputs."""
-
-    models: Models
-    """Run → its models, in the order of the seeds."""
-    notes: Sequence[str]
-    """What was left out, and what else differs."""
-
-    def values(self, runs: Iterable[str], protocol: str, metric: str) -> list[np.ndarray]:
-        """Of each of these runs, seed by seed the values of the test images, `(seeds, n_images)`."""
-        return [np.array([model.values(protocol, metric) for model in self.models[run]]) for run in runs]
-
-
-def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Comparable | Measured:
-    """The models of runs that are compared under a protocol, or on validation; or why there are none."""
+def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Paired | Measured:
+    """The models of runs that are compared under a protocol, or on validation, all made from the same inputs; or why there are none."""
     sides = dict.fromkeys(runs)
     if missing := [run for run in sides if run not in models]:
         return not_run(missing)
     paired = pair({run: models[run] for run in sides}, protocol)
     if paired.trouble:
         return failed(paired.trouble, models)
-    notes, seeds = list(paired.left_out), list(paired.seeds)
+    notes, seeds = list(paired.notes), list(paired.seeds)
     of_seeds = dict(zip(seeds, zip(*paired.models.values(), strict=True), strict=True)) if seeds else {}
     mixed = {seed: kinds for seed, of_seed in of_seeds.items() if (kinds := _mixed(of_seed))}
     if mixed:
@@ -283,7 +249,7 @@ def comparable(runs: Iterable[str], protocol: str | None, models: Models) -> Com
     if protocol:
         curricula = {run: text.curriculum_note(of_curriculum(side)) for run, side in compared.items()}
         notes += [f"{run} {note}" for run, note in curricula.items() if note]
-    return Comparable(compared, [*notes, *_machines(compared)])
+    return replace(paired, models=compared, seeds=tuple(seeds), notes=(*notes, *_machines(compared)))
 
 
 def _mixed(models: Iterable[MeasuredModel]) -> list[str]:

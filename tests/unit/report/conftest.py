@@ -12,6 +12,7 @@ from vsepp.evaluation import intervals
 from vsepp.report import plots
 from vsepp.report.entries import ContextSpec, Feed, Group, PaperSpec, ReportSpec, Row
 from vsepp.report.pages import write_report
+from vsepp.report.pairing import Material
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published
 
@@ -61,7 +62,8 @@ def draw(models, context, tmp_path):
 
     def drawn(name, spec, context=context, published=None, records=None, **more):
         records = models.records if records is None else records
-        return write_figure(name, spec, ReportSpec(context, **more), records, tmp_path, published or {})
+        material = Material(ReportSpec(context, **more), records, published or {})
+        return write_figure(name, spec, material, tmp_path)
 
     return drawn
 

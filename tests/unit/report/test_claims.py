@@ -13,6 +13,7 @@ from trained_models import ranks_by_lot, ranks_of
 from vsepp.evaluation.paper import chance_rsum
 from vsepp.report import text, verdicts
 from vsepp.report.entries import Claim, ReportSpec
+from vsepp.report.pairing import Material
 from vsepp.report.verdicts import NO_DIFFERENCE, OUTCOMES, SIGNS, Measured, Verdict, of_the_paper
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -37,7 +38,7 @@ def claim(kind="difference", runs=("a", "b"), metric="i2t_r1", published=None, s
 def judge(claims, context, records, published=None):
     runs = {run: ROLES for claim in claims for run in claim.named}
     entries = [(f"claim{number}", claim) for number, claim in enumerate(claims)]
-    return verdicts.judge(entries, ReportSpec(context, runs=runs), records, published or {})
+    return verdicts.judge(entries, Material(ReportSpec(context, runs=runs), records, published or {}))
 
 
 def add(models, levels):

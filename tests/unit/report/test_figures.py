@@ -30,6 +30,7 @@ from vsepp.report.figures.differences import write_gaps
 from vsepp.report.figures.examples import Figure as Examples
 from vsepp.report.figures.negative_set import Figure as NegativeSet
 from vsepp.report.figures.weights import Figure as Weights
+from vsepp.report.pairing import Material
 from vsepp.report.plots import write_figure
 from vsepp.report.verdicts import CHANCE, NOT_RUN, SAME, Measured, Verdict
 
@@ -68,7 +69,7 @@ def test_the_same_numbers_give_the_same_files_and_others_do_not(models, context,
     folders = [tmp_path / name for name in "abc"]
     fewer = {run: seeds[:1] for run, seeds in models.records.items()}
     for folder, records in zip(folders, (models.records, models.records, fewer), strict=True):
-        write_figure("figure2b", NEGATIVE_SET, ReportSpec(context), records, folder, {})
+        write_figure("figure2b", NEGATIVE_SET, Material(ReportSpec(context), records, {}), folder)
     for suffix in FORMATS:
         first, second, other = ((folder / f"figure2b.{suffix}").read_bytes() for folder in folders)
         assert first == second != other

@@ -10,6 +10,7 @@ from trained_models import DIRTY, I2T, T2I
 from vsepp.base.errors import VseppError
 from vsepp.report import text
 from vsepp.report.entries import Feed, Group, ReportSpec, Row, Table
+from vsepp.report.pairing import Material
 from vsepp.report.tables import build_table, flat_rows
 
 COLUMNS = ("r1", "r10", "medr")
@@ -34,7 +35,7 @@ def build(models, context, published):
         shown = tuple(row[0] if isinstance(row, tuple) else row for row in rows)
         spec = table_of(Group(heading="1K Test Images", rows=shown), **more)
         report = ReportSpec(context, feeds=feeds, runs=runs or {})
-        return build_table(table, spec, report, published, models.records)
+        return build_table(table, spec, Material(report, models.records, published))
 
     return make
 
@@ -111,7 +112,7 @@ def test_a_tint_says_where_a_number_stands_between_the_worst_and_the_best_of_its
 
 def test_the_best_is_sought_within_a_group(context, published):
     groups = (Group(heading="1K", rows=("1.11",)), Group(heading="5K", rows=("1.13", "1.14")))
-    table = build_table("table1", table_of(*groups), ReportSpec(context), published, {})
+    table = build_table("table1", table_of(*groups), Material(ReportSpec(context), {}, published))
     best = cells(table, "paper", "best")
     assert best == {"1.11": [True] * 6, "1.13": [False] * 6, "1.14": [True] * 6}
 
@@ -139,7 +140,7 @@ def test_the_group_says_which_test_images_were_used_and_what_was_re_ranked(model
 
 def test_every_group_of_the_paper_is_compared_under_comparable_protocols(report, published):
     for name, table in report().tables:
-        for group in build_table(name, table, report(), published, {}).groups:
+        for group in build_table(name, table, Material(report(), {}, published)).groups:
             protocols = {row.facts["protocol"] for row in group.rows}
             assert (protocols == {"5K"}) == group.heading.startswith("5K")
 

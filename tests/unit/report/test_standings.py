@@ -9,6 +9,7 @@ from trained_models import ranks_of
 from vsepp.report.compare import ONE_SEED
 from vsepp.report.entries import Group, ReportSpec, Row, Table
 from vsepp.report.figures.standings import Figure as Standings
+from vsepp.report.pairing import Material
 from vsepp.report.tables import build_table
 
 pytestmark = pytest.mark.usefixtures("formats")
@@ -39,7 +40,7 @@ def shown(context, models, draw):
     table = Table(
         title="Losses", caption="A caption.", dataset="flickr", columns=("r1",), groups=(Group(heading="1K", rows=ROWS),)
     )  # fmt: skip
-    built = build_table("losses", table, ReportSpec(context, runs=runs), {}, models.records)
+    built = build_table("losses", table, Material(ReportSpec(context, runs=runs), models.records, {}))
     drawn = draw("standings", STANDINGS, labelled=LABELLED)
     return [(row.run, row.facts["label"]) for row in built.rows], drawn.runs
 

@@ -10,7 +10,8 @@ import pytest
 from trained_models import CLEAN, DIRTY, I2T, T2I, seal
 
 from vsepp.base.errors import VseppError
-from vsepp.report.models import dirty_steps, level, pair, sound, trouble_of
+from vsepp.report.models import dirty_steps
+from vsepp.report.pairing import level, pair, sound, trouble_of
 from vsepp.report.records import read_models
 
 

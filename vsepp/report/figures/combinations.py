@@ -9,8 +9,9 @@ from pydantic.dataclasses import dataclass
 from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.report import text
-from vsepp.report.figures import AnyFigure
-from vsepp.report.plots import INK, MUTED, Description, Material
+from vsepp.report.figures.base import AnyFigure
+from vsepp.report.pairing import Material
+from vsepp.report.plots import INK, MUTED, Description
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

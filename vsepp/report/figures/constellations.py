@@ -14,8 +14,9 @@ from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.base.spec import Component
 from vsepp.report import text
-from vsepp.report.figures import FigureOfLosses
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, Description, Material, read_data
+from vsepp.report.figures.base import FigureOfLosses
+from vsepp.report.pairing import Material
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, Description, read_data
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

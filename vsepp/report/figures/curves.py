@@ -12,9 +12,10 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT
 from vsepp.report import plots, text
 from vsepp.report.entries import ValidationMetric
-from vsepp.report.figures import FigureOfRuns
+from vsepp.report.figures.base import FigureOfRuns
 from vsepp.report.models import Models, mark
-from vsepp.report.plots import PAGE, Description, Material
+from vsepp.report.pairing import Material
+from vsepp.report.plots import PAGE, Description
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,9 +19,10 @@ from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
 from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
-from vsepp.report.figures import FigureOfScores
-from vsepp.report.models import Models, left_out
-from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Description, Drawn, Material
+from vsepp.report.figures.base import FigureOfScores
+from vsepp.report.models import Models
+from vsepp.report.pairing import Material, left_out
+from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Description, Drawn
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Figure(FigureOfScores):
             effects = {metric: printed.get((pair, metric)) for metric in self.metrics}
             keys: Any = {"claim": label, "runs": pair, "protocol": self.protocol, "published": effects}
             claims.append((label, Difference(kind="difference", **keys)))
-        gaps = judge(claims, material.report, material.models, material.published)
+        gaps = judge(claims, material)
         return draw_gaps(canvas, self.metrics, gaps, material.context)
 
 

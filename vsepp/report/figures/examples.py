@@ -13,9 +13,10 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT, Count
 from vsepp.report import text
 from vsepp.report.answers import Answers
-from vsepp.report.figures import FigureOfScores
-from vsepp.report.models import MeasuredModel, Models, pair
-from vsepp.report.plots import Description, Material, empty_panel
+from vsepp.report.figures.base import FigureOfScores
+from vsepp.report.models import Model, Models
+from vsepp.report.pairing import Material, pair
+from vsepp.report.plots import Description, empty_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas

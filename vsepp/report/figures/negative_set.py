@@ -12,9 +12,10 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT, Count
 from vsepp.report import plots, text
 from vsepp.report.entries import Score
-from vsepp.report.figures import FigureOfScores
-from vsepp.report.models import Models, level, mark
-from vsepp.report.plots import INK, OURS, THEIRS, Description, Material
+from vsepp.report.figures.base import FigureOfScores
+from vsepp.report.models import Models, mark
+from vsepp.report.pairing import Material, level
+from vsepp.report.plots import INK, OURS, THEIRS, Description
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,9 +12,10 @@ from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import plots, text
 from vsepp.report.compare import ONE_SEED, compared
 from vsepp.report.entries import AveragedMetric
-from vsepp.report.figures import FigureOfScores
-from vsepp.report.models import best_of, mark, pair
-from vsepp.report.plots import INK, MUTED, Description, Material
+from vsepp.report.figures.base import FigureOfScores
+from vsepp.report.models import mark
+from vsepp.report.pairing import Material, best_of, pair
+from vsepp.report.plots import INK, MUTED, Description
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,9 @@ from pydantic.dataclasses import dataclass
 from vsepp.base import components
 from vsepp.base.declared import STRICT
 from vsepp.base.errors import VseppError
-from vsepp.report.figures import FigureOfLosses
-from vsepp.report.plots import Description, Material, legend, read_data
+from vsepp.report.figures.base import FigureOfLosses
+from vsepp.report.pairing import Material
+from vsepp.report.plots import Description, legend, read_data
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
