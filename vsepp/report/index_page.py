@@ -44,24 +44,6 @@ class Tile:
     """Of its link."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lead:
-    """What stands first on a page."""
-
-    heading: str
-    tiles: Sequence[Tile]
-    answer: str = ""
-    """What was tested, or held, on which data."""
-    compared: str = ""
-    """The verdicts on comparisons of one's own, counted."""
-    look: Sequence[tuple[str, str]] = ()
-    """Run and folder of the model to look at first, where there is one."""
-    gaps: Sequence[Drawn] = ()
-    """The plot of differences."""
-    troubles: str
-    """Which runs collapsed or rank like chance."""
-
-
 def index_page(
     spec: ReportSpec,
     tables: Sequence[FilledTable],
@@ -86,21 +68,19 @@ def index_page(
     gaps = [figure for figure in figures if figure.id == ALL_GAPS and is_tested]
     others = [figure for figure in figures if figure not in gaps]
     on_generated = on_scenes(models)
-    leads = list[Lead]()
     if on_generated:
         lead = lead_on_scenes(models, scores)
-        leads += [lead] * bool(lead.tiles or lead.look or lead.troubles)
-    elif is_tested:
-        leads.append(lead_of_verdicts(claims, comparisons, gaps, models, spec.context))
+    else:
+        lead = lead_of_verdicts(claims, comparisons, spec.context) if is_tested else {}
     theirs = " The numbers in the columns “Paper” and the quoted rows are theirs."
     has_theirs = claims or any(table.published for table in tables)
-    untested = [answer(claims, spec.context)] if claims and not any(claim.judged for claim in claims) else []
     return {
         "contents": _contents(tables, others, verdicts, spec),
-        "lead": leads,
-        "folded": _summaries(claims, comparisons) if on_generated else [],
-        "folded_gaps": gaps if on_generated else [],
-        "untested": untested,
+        "lead": lead,
+        "troubles": _about_troubles(models),
+        "gaps": gaps,
+        "folded": _summary(claims, comparisons) if on_generated else "",
+        "untested": answer(claims, spec.context) if not any(claim.judged for claim in claims) else "",
         "choices": _choices(verdicts),
         "figures": others,
         "sources": spec.sources,
@@ -123,39 +103,36 @@ def _contents(
 
 
 def lead_of_verdicts(
-    claims: Sequence[Verdict],
-    comparisons: Sequence[Verdict],
-    gaps: Sequence[Drawn],
-    models: Models,
-    context: ContextSpec,
-) -> Lead:
-    """The verdicts counted, on the paper's claims where any was tested, and the plot of differences."""
+    claims: Sequence[Verdict], comparisons: Sequence[Verdict], context: ContextSpec
+) -> dict[str, Any]:
+    """The verdicts counted, on the paper's claims where any was tested."""
     claims_tested = any(verdict.judged for verdict in claims)
-    return Lead(
-        heading="Did it reproduce?" if claims_tested else "What our comparisons say",
-        tiles=tiles(claims if claims_tested else comparisons),
-        answer=answer(claims, context),
-        compared=about_comparisons(comparisons),
-        gaps=gaps,
-        troubles=_about_troubles(models),
-    )
+    return {
+        "heading": "Did it reproduce?" if claims_tested else "What our comparisons say",
+        "tiles": tiles(claims if claims_tested else comparisons),
+        "answer": answer(claims, context),
+        "compared": about_comparisons(comparisons),
+        "best": None,
+    }
 
 
-def lead_on_scenes(models: Models, scores: Iterable[State]) -> Lead:
-    """The scores that are held, and which model to look at."""
+def lead_on_scenes(models: Models, scores: Iterable[State]) -> dict[str, Any]:
+    """The scores that are held, and which model to look at; nothing where nothing was run."""
     counted = []
     for word, number in count_by_word(scores).items():
         link = {"class": text.slug(NOT_AS_CLAIMED if word == OUTSIDE else AS_CLAIMED), "href": "#provenance"}
         counted.append(Tile(number, f"{'score' if number == 1 else 'scores'} {word}", _HELD_TO[word], link))
     best = best_to_search(models)
-    return Lead(
-        heading="What this run shows",
-        tiles=counted,
-        answer="Scores are held against values that were measured before, on machines that were tried."
-        * bool(counted),
-        look=[(best.name, best.run)] if best else [],
-        troubles=_about_troubles(models),
-    )
+    if not (counted or best or troubles(models)):
+        return {}
+    held = "Scores are held against values that were measured before, on machines that were tried."
+    return {
+        "heading": "What this run shows",
+        "tiles": counted,
+        "answer": held if counted else "",
+        "compared": "",
+        "best": best,
+    }
 
 
 def best_to_search(models: Models) -> MeasuredModel | None:
@@ -171,11 +148,11 @@ def best_to_search(models: Models) -> MeasuredModel | None:
     )
 
 
-def _summaries(claims: Sequence[Verdict], comparisons: Sequence[Verdict]) -> list[str]:
+def _summary(claims: Sequence[Verdict], comparisons: Sequence[Verdict]) -> str:
     """What the folded list of claims is called; nothing without claims."""
     counted = [text.plural(len(claims), "claim")] * bool(claims)
     counted += [text.plural(len(comparisons), "comparison") + " of our own"] * bool(comparisons)
-    return [f"{text.listing(counted)}, which generated scenes cannot answer"] if counted else []
+    return f"{text.listing(counted)}, which generated scenes cannot answer" if counted else ""
 
 
 def tiles(verdicts: Sequence[Verdict]) -> list[Tile]:
