@@ -316,7 +316,7 @@ def _difference(
     metric: str, model: np.ndarray, baseline: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
 ) -> Measured:
     """How far one side lies above another, `(seeds, n_images)` each; `alone`: whether each is one run."""
-    effect, mcnemar = intervals.effect(baseline, model, tests), list[float]()
+    effect, mcnemar = intervals.effect(list(baseline), list(model), tests), list[float]()
     if alone and metric == "i2t_r1":
         mcnemar = [intervals.mcnemar(*seed) for seed in zip(baseline, model, strict=True)]
     return Measured(effect, len(model), notes, mcnemar=tuple(mcnemar))

@@ -84,7 +84,7 @@ def write_report(
     scores = held(Path(spec.expected), models) if spec.expected else []
     scores_counted = counted(scores, config)
     figures = [write_figure(name, figure, material, folder / "figures") for name, figure in spec.figures]
-    if gaps := write_gaps(verdicts, models, context, folder / "figures"):
+    if gaps := write_gaps(verdicts, material, folder / "figures"):
         figures.insert(0, gaps)
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}
     git = git_state()

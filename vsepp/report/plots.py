@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
 from vsepp.evaluation.intervals import Interval, Level
 from vsepp.report import TEMPLATES, text
-from vsepp.report.entries import ContextSpec
 from vsepp.report.figures.base import AnyFigure, FigureOfLosses, FigureOfRuns
 from vsepp.report.models import Models, dirty_steps, mark
 from vsepp.report.pairing import Material, left_out
@@ -105,56 +104,37 @@ def write_figure(name: str, spec: AnyFigure, material: Material, folder: Path) -
     VseppError
         When a history lacks a metric, and as in `require_one_test`.
     """
-    report, models = material.report, material.models
-    material = replace(material, folder=report.data.get(name, ""))
-    runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
-
-    def draw(canvas: Canvas) -> Description:
-        is_empty = bool(runs) and models.keys().isdisjoint(runs)
-        if is_empty or (isinstance(spec, FigureOfLosses) and not material.folder):
-            empty_panel(canvas.subplots(), "not run")
-            description = Description()
-        else:
-            description = spec.draw(canvas, material)
-        if isinstance(spec, FigureOfRuns):
-            description.caption += _about_runs(runs, models, spec.protocol)
-            description.caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
-        return description
-
-    inches = WIDTHS[spec.width], spec.height
-    return write(name, spec.title, spec.caption, inches, report.context, folder, draw, runs)
-
-
-def write(
-    name: str,
-    title: str,
-    caption: str,
-    inches: tuple[float, float],
-    context: ContextSpec,
-    folder: Path,
-    draw: Callable[[Canvas], Description],
-    runs: tuple[str, ...] = (),
-) -> Drawn:
-    """Draw a figure, in type like the paper's where the context asks for it, and write all formats."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    files = [folder / f"{name}.{suffix}" for suffix in _METADATA]
+    report, models = material.report, material.models
+    material = replace(material, folder=report.data.get(name, ""))
+    runs = spec.drawn(material) if isinstance(spec, FigureOfRuns) else ()
+    is_empty = bool(runs) and models.keys().isdisjoint(runs)
+    if isinstance(spec, FigureOfLosses):
+        is_empty = not material.folder
     with matplotlib.rc_context(fname=STYLE), warnings.catch_warnings():
-        matplotlib.rcParams.update(_SERIF if context.serif else {})
+        # In type like the paper's where the report asks for it.
+        matplotlib.rcParams.update(_SERIF if report.context.serif else {})
         # A caption may hold characters that no font of ours has: an empty box stands for each.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure = Figure(figsize=inches, layout="constrained")
-        description = draw(figure)
-        for file in files:
-            with whole_file(file) as partial:
-                figure.savefig(partial, format=file.suffix[1:], metadata=_METADATA[file.suffix[1:]])
+        canvas = Figure(figsize=(WIDTHS[spec.width], spec.height), layout="constrained")
+        if is_empty:
+            empty_panel(canvas.subplots(), "not run")
+        description = Description() if is_empty else spec.draw(canvas, material)
+        for kind, metadata in _METADATA.items():
+            with whole_file(folder / f"{name}.{kind}") as partial:
+                canvas.savefig(partial, format=kind, metadata=metadata)
             # Once is enough: all formats have the places that the first one got.
-            figure.set_layout_engine("none")
-    alt = " ".join([title.rstrip(".") + ".", *(description.alt or ["Nothing was run."])])
-    caption = " ".join(filter(None, [caption, *description.caption]))
-    width = float(figure.get_size_inches()[0])
-    return Drawn(title, f"figures/{name}.svg", alt, width, name, caption, folder, runs)
+            canvas.set_layout_engine("none")
+    caption = [spec.caption, *description.caption]
+    if isinstance(spec, FigureOfRuns):
+        caption += _about_runs(runs, models, spec.protocol)
+        caption += [f"Data: {swap}." for swap in report.context.swaps([spec.dataset])]
+    alt = " ".join([spec.title.rstrip(".") + ".", *(description.alt or ["Nothing was run."])])
+    width = float(canvas.get_size_inches()[0])
+    words = " ".join(filter(None, caption))
+    return Drawn(spec.title, f"figures/{name}.svg", alt, width, name, words, folder, runs)
 
 
 def _about_runs(runs: Sequence[str], models: Models, protocol: str) -> list[str]:

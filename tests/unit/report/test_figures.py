@@ -283,7 +283,7 @@ def test_all_gaps_stand_in_one_plot_and_what_has_none_says_why(context, tmp_path
         verdict("E gains.", runs=("e", "f"), word=CHANCE, value=None, why="e ranks like chance"),
         verdict(kind="difference_of_differences", runs=("a", "b", "c", "d")),
     ]
-    drawn = write_gaps(verdicts, {}, context, tmp_path)
+    drawn = write_gaps(verdicts, Material(ReportSpec(context), {}, {}), tmp_path)
     metric = "R@1 of caption retrieval"
     assert f"B gains, {metric} (a − b): +3.0 [+2.0, +4.0], the paper's +5.9." in drawn.alt
     assert f"C gains, {metric} (c − d): not run" in drawn.alt

@@ -19,8 +19,7 @@ from vsepp.evaluation.metrics import AVERAGED
 from vsepp.report import plots, text
 from vsepp.report.claims import Difference
 from vsepp.report.entries import ALL_GAPS, AveragedMetric, Claim, ContextSpec
-from vsepp.report.figures.base import FigureOfScores
-from vsepp.report.models import Models
+from vsepp.report.figures.base import AnyFigure, FigureOfScores
 from vsepp.report.pairing import Material, left_out
 from vsepp.report.plots import INK, MUTED, OURS, PAGE, THEIRS, Description, Drawn
 from vsepp.report.verdicts import FAILED, NOT_RUN, Verdict, judge
@@ -81,38 +80,32 @@ class Figure(FigureOfScores):
         return draw_gaps(canvas, self.metrics, gaps, material.context)
 
 
-def write_gaps(
-    verdicts: Sequence[Verdict], models: Models, context: ContextSpec, folder: Path
-) -> Drawn | None:
-    """Draw all gaps between two runs that claims are about, as `gaps.png`, `.svg` and `.pdf`; `None` where there are none.
+@dataclass(frozen=True, config=STRICT, kw_only=True)
+class AllGaps(AnyFigure):
+    """All gaps between two runs that claims are about; no entry of a file, since every report that has any shows them."""
 
-    Parameters
-    ----------
-    verdicts
-        Verdicts on the paper's claims and on comparisons of one's own.
-    models
-        Models of each run, a seed each.
-    context
-        What the caption says about the data.
-    folder
-        Where the files go.
-    """
-    gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
-    if not gaps:
-        return None
-    metrics = tuple(sorted({gap.metric for gap in gaps}, key=AVERAGED.index))
-    title = "Gaps between the runs that claims compare"
-    caption = "The first run of each pair minus the second, on the test images, in points."
-    inches = plots.WIDTHS["page"], 3.0
-    shown = {run for gap in gaps if gap.effect for run in gap.spec.named}
-    seeds = [f"{run} {words}." for run in sorted(shown) if (words := left_out(models.get(run, ())))]
+    height: ClassVar[float] = 3.0
 
-    def draw(canvas: Canvas) -> Description:
-        description = draw_gaps(canvas, metrics, gaps, context)
-        description.caption += seeds
+    gaps: Any
+    """Verdicts on them."""
+
+    def draw(self, canvas: Canvas, material: Material) -> Description:
+        """A panel per metric; as `draw_gaps`."""
+        metrics = sorted({gap.metric for gap in self.gaps}, key=AVERAGED.index)
+        description = draw_gaps(canvas, metrics, self.gaps, material.context)
+        shown = {run for gap in self.gaps if gap.effect for run in gap.spec.named}
+        remarks = {run: left_out(material.models.get(run, ())) for run in sorted(shown)}
+        description.caption += [f"{run} {words}." for run, words in remarks.items() if words]
         return description
 
-    return plots.write(ALL_GAPS, title, caption, inches, context, folder, draw)
+
+def write_gaps(verdicts: Iterable[Verdict], material: Material, folder: Path) -> Drawn | None:
+    """Draw all gaps between two runs, as `gaps.png`, `.svg` and `.pdf` in a folder; `None` where no verdict is on any."""
+    gaps = [verdict for verdict in verdicts if verdict.spec.is_gap]
+    caption = "The first run of each pair minus the second, on the test images, in points."
+    title = "Gaps between the runs that claims compare"
+    figure = AllGaps(kind=ALL_GAPS, title=title, caption=caption, width="page", gaps=gaps)
+    return plots.write_figure(ALL_GAPS, figure, material, folder) if gaps else None
 
 
 def draw_gaps(
