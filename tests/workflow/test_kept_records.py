@@ -8,7 +8,7 @@ import shutil
 import pytest
 from projects import RUNS
 
-from vsepp.report.records import FILES
+from vsepp.report.entries import STUDY_FILES
 
 pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
@@ -25,7 +25,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     said = project.vsepp("record")
     assert "4 models recorded now" in said and "0 before, 0 dropped; 0 are not finished" in said
     study = project.folder / "docs/results/tiny"
-    assert {path.name for path in study.iterdir()} == set(FILES)
+    assert {path.name for path in study.iterdir()} == set(STUDY_FILES)
     assert sum(path.stat().st_size for path in study.iterdir()) < 100_000
     before = rows(project)
     for folder in ("results/tiny/paper", "reports/tiny"):

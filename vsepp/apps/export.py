@@ -40,7 +40,8 @@ from vsepp.models.folder import (
     layout_of,
     require_files,
 )
-from vsepp.report.models import HISTORY_FILE, Model, seed_folders
+from vsepp.report.entries import HISTORY_FILE
+from vsepp.report.models import Model, seed_folders
 from vsepp.report.pairing import known_metrics
 from vsepp.report.records import read_results
 

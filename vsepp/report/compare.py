@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,8 @@ from vsepp.evaluation.metrics import AVERAGED, COMPARED, RECALLS
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.report import text
-from vsepp.report.models import (
-    HISTORY_FILE,
-    METRICS_FILE,
-    RANKS_FILE,
-    Model,
-    ids_digest,
-    seed_folders,
-    seed_in,
-)
+from vsepp.report.entries import HISTORY_FILE, METRICS_FILE, RANKS_FILE
+from vsepp.report.models import Model, ids_digest, seed_folders, seed_in
 from vsepp.report.pairing import Paired, known_metrics, level, pair
 from vsepp.report.records import read_results
 
@@ -53,7 +46,7 @@ class Comparison:
     levels: Mapping[str, Mapping[str, Level]]
     """Metric → model → its level; of more than two models the best first."""
     effects: Mapping[tuple[str, str, str], Effect]
-    """Metric and two models, in the order of the levels → how much larger the first one's value is; all are corrected together."""
+    """Metric, model and baseline, in the order of the levels → how much larger the model's value is; all are corrected together."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -75,13 +68,10 @@ class Comparison:
     @cached_property
     def mcnemar(self) -> list[float]:
         """Per seed the exact McNemar test of caption retrieval's R@1, where two models are compared in it."""
-        pairs = [(first, second) for metric, first, second in self.effects if metric == "i2t_r1"]
-        if len(self.models) > 2 or not pairs:
+        if len(self.models) > 2 or ("i2t_r1", *self.models) not in self.effects:
             return []
-        first, second = (
-            [model.values(self.protocol, "i2t_r1") for model in self.paired.models[name]] for name in pairs[0]
-        )
-        return [intervals.mcnemar(*seed) for seed in zip(*np.broadcast_arrays(first, second), strict=True)]
+        sides = (self.paired.values(name, self.protocol, "i2t_r1") for name in self.models)
+        return [intervals.mcnemar(*seed) for seed in zip(*np.broadcast_arrays(*sides), strict=True)]
 
     @property
     def warnings(self) -> list[str]:
@@ -120,22 +110,21 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Nothing rounded: the models, the test set and, by metric, all levels and differences."""
+        metrics: dict[str, dict[str, list]] = {
+            metric: {
+                "levels": [self._level(name, level) for name, level in levels.items()],
+                "differences": [],
+            }
+            for metric, levels in self.levels.items()
+        }
+        for (metric, model, baseline), effect in self.effects.items():
+            metrics[metric]["differences"].append(self._difference(metric, model, baseline, effect))
         return {
             "models": self.sources,
             "seeds": list(self.paired.seeds),
             **self.test,
             "warnings": self.warnings,
-            "metrics": {
-                metric: {
-                    "levels": [self._level(name, level) for name, level in levels.items()],
-                    "differences": [
-                        self._difference(*names, effect)
-                        for names, effect in self.effects.items()
-                        if names[0] == metric
-                    ],
-                }
-                for metric, levels in self.levels.items()
-            },
+            "metrics": metrics,
         }
 
     def _level(self, name: str, level: Level) -> dict[str, Any]:
@@ -148,10 +137,10 @@ class Comparison:
             "interval_seeds": _ends(level.seeds),
         }
 
-    def _difference(self, metric: str, first: str, second: str, effect: Effect) -> dict[str, Any]:
+    def _difference(self, metric: str, model: str, baseline: str, effect: Effect) -> dict[str, Any]:
         return {
-            "first": first,
-            "second": second,
+            "first": model,
+            "second": baseline,
             "difference": effect.value,
             "by_seed": list(effect.by_seed),
             "interval_images": _ends(effect.images),
@@ -159,7 +148,7 @@ class Comparison:
             "p": effect.p_alone,
             "p_holm": effect.p,
             "mcnemar": self.mcnemar if metric == "i2t_r1" else [],
-            "verdict": _ahead(metric, first, second, effect) or effect.why,
+            "verdict": _ahead(metric, model, baseline, effect) or effect.why,
         }
 
     def __str__(self) -> str:
@@ -180,20 +169,21 @@ class Comparison:
 
     def _rows_of_two(self) -> Iterator[tuple[str, ...]]:
         """A row per metric: both levels and, where they are compared, the difference."""
-        first, second = self.models
-        yield ("", first, second, f"{first}−{second}", "over images", "over seeds", "p", "p, Holm")
+        model, baseline = self.models
+        yield ("", model, baseline, f"{model}−{baseline}", "over images", "over seeds", "p", "p, Holm")
         shown = ""
         for metric, levels in self.levels.items():
             task, name = text.task(metric), text.metric_name(metric)
             head, shown = (f"{task}, {name}" if task and task != shown else name), task
             difference = [""] * 5
-            if effect := self.effects.get((metric, first, second)):
-                bounds = [
+            if effect := self.effects.get((metric, model, baseline)):
+                difference = [
+                    text.signed(effect.value),
                     text.interval(effect.images),
                     text.interval(effect.seeds) or _no_spread(effect.by_seed),
+                    text.p_value(effect.p_alone),
+                    text.p_value(effect.p),
                 ]
-                p_values = map(text.p_value, (effect.p_alone, effect.p))
-                difference = [text.signed(effect.value), *bounds, *p_values]
             yield (head, *(text.number(level.mean) for level in levels.values()), *difference)
 
     def _columns(self) -> Iterator[list[str]]:
@@ -212,21 +202,21 @@ class Comparison:
 
     def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
-        alike: dict[str, list[str]] = {}
         several = {pair: effect for pair, effect in self.effects.items() if not effect.one_seed}
-        for (metric, first, second), effect in several.items():
-            if not effect.sign and len(self.models) == 2:
-                alike.setdefault(effect.why, []).append(metric)
-            elif not effect.sign:
-                alike.setdefault(metric, []).append(f"{first} and {second}")
-            elif len(self.models) == 2:
-                yield _ahead(metric, first, second, effect)
+        alike = {pair: effect for pair, effect in several.items() if not effect.sign}
         if len(self.models) == 2:
-            for why, metrics in alike.items():
+            by_reason: dict[str, list[str]] = {}
+            for (metric, model, baseline), effect in several.items():
+                if effect.sign:
+                    yield _ahead(metric, model, baseline, effect)
+                else:
+                    by_reason.setdefault(effect.why, []).append(metric)
+            for why, metrics in by_reason.items():
                 yield f"No significant difference in {text.metrics(*metrics)}: {why}."
         elif several:
-            for metric, pairs in alike.items():
-                yield f"No significant difference in {text.metrics(metric)}: {'; '.join(pairs)}."
+            for of_metric, pairs in groupby(alike, key=lambda pair: pair[0]):
+                names = "; ".join(f"{model} and {baseline}" for _, model, baseline in pairs)
+                yield f"No significant difference in {text.metrics(of_metric)}: {names}."
             yield "All other pairs of several seeds differ significantly, after Holm for all pairs and metrics."
         if len(several) < len(self.effects):
             yield ONE_SEED
@@ -301,8 +291,8 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
         pairs += [(metric, *names) for names in combinations(counting, 2)]
     effects = []
     for metric, *names in pairs:
-        first, second = ([model.values(protocol, metric) for model in paired.models[name]] for name in names)
-        effects.append(intervals.effect(second, first, len(pairs)))
+        model, baseline = (list(paired.values(name, protocol, metric)) for name in names)
+        effects.append(intervals.effect(baseline, model, len(pairs)))
     by_pair = dict(zip(pairs, intervals.corrected(effects), strict=True))
     return Comparison(paired, protocol, levels, by_pair)
 
@@ -310,11 +300,8 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
     """Where each seed of a model lies."""
     sources: list[Source] = []
-    for source in [model] if isinstance(model, str | Path | MeasuredModel) else model:
-        if isinstance(source, MeasuredModel):
-            sources.append(source)
-            continue
-        sources += seed_folders(Path(source)) or [Path(source)]
+    for source in [model] if isinstance(model, str | Path | Model) else model:
+        sources += [source] if isinstance(source, Model) else seed_folders(Path(source)) or [Path(source)]
     if not sources:
         raise VseppError("expected two models to compare, got none")
     return sources
@@ -342,15 +329,11 @@ def _common_protocol(models: Sequence[MeasuredModel]) -> str:
     """The first protocol that all evaluations have."""
     if not models:
         return "5K"
-    common = [
-        protocol
-        for protocol in models[0].metrics
-        if all(_same_images(model, protocol, models[0]) for model in models)
-    ]
-    if not common:
-        have = " and ".join(dict.fromkeys(", ".join(model.metrics) for model in models))
-        raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
-    return common[0]
+    for protocol in models[0].metrics:
+        if all(_same_images(model, protocol, models[0]) for model in models):
+            return protocol
+    have = " and ".join(dict.fromkeys(", ".join(model.metrics) for model in models))
+    raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
 
 
 def _same_images(model: MeasuredModel, protocol: str, like: MeasuredModel) -> str:
@@ -358,15 +341,11 @@ def _same_images(model: MeasuredModel, protocol: str, like: MeasuredModel) -> st
     if protocol in model.metrics:
         return protocol
     wanted = like.metrics[protocol]
-    return next(
-        (
-            name
-            for name, test in model.metrics.items()
-            if {name, protocol} <= set(PROTOCOLS)
-            and all(test[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
-        ),
-        "",
-    )
+    for name, test in model.metrics.items():
+        same = all(test[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
+        if same and {name, protocol} <= set(PROTOCOLS):
+            return name
+    return ""
 
 
 def _under(source: Source, protocol: str, fold_size: int, like: MeasuredModel | None) -> MeasuredModel:
@@ -402,13 +381,13 @@ def _under(source: Source, protocol: str, fold_size: int, like: MeasuredModel | 
     )
 
 
-def _ahead(metric: str, first: str, second: str, effect: Effect) -> str:
+def _ahead(metric: str, model: str, baseline: str, effect: Effect) -> str:
     """Which of two models is ahead, with the wider interval; empty where the difference does not count."""
     if not effect.sign or not effect.interval:
         return ""
     ends = Interval(*sorted((abs(effect.interval.low), abs(effect.interval.high))))
     ahead = f"{text.number(abs(effect.value))} {text.levels(ends)}"
-    return f"{first if effect.sign > 0 else second} is ahead by {ahead} in {text.metrics(metric)}."
+    return f"{model if effect.sign > 0 else baseline} is ahead by {ahead} in {text.metrics(metric)}."
 
 
 def _no_spread(by_seed: Sequence[float]) -> str:

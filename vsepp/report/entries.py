@@ -20,14 +20,17 @@ from vsepp.base.declared import PROTOCOLS, STRICT, Name, Role
 from vsepp.base.run_spec import seeded
 from vsepp.base.spec import Component
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, METRICS, SCORES
-from vsepp.report.models import HISTORY_FILE
-from vsepp.report.records import FILES
 from vsepp.report.text import DIRECTIONS, TASKS
 
 OF_A_ROW = ("system", "encoder", "dataset", "trainset")
 """Keys of a run that published.csv has as columns."""
 ALL_TABLES, ALL_GAPS = "tables", "gaps"
 """Names of what a report has beside its entries: the LaTeX document of all tables, and the plot of all gaps."""
+METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
+"""Files of an evaluation and of a training."""
+RUNS_FILE, MANIFESTS_FILE = "runs.jsonl", "manifests.jsonl"
+STUDY_FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
+"""Files of a study; see `vsepp.report.records`."""
 KNOWN_RANKS = "ranks.csv"
 """File beside the expected values; see `vsepp.report.expected`."""
 
@@ -342,7 +345,7 @@ class ReportSpec:
                 inputs["expected/ranks"] = ranks
         for model in self.models:
             if model.study:
-                inputs |= {f"records/{file}": Path(model.study) / file for file in FILES}
+                inputs |= {f"records/{file}": Path(model.study) / file for file in STUDY_FILES}
                 continue
             name = seeded(model.model, model.seed)
             inputs[f"evaluation/{name}"] = Path(model.evaluation)

@@ -20,12 +20,10 @@ from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, per_image, ranks_like_
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.losses.batch import first_epoch_after
 from vsepp.report import text
+from vsepp.report.entries import METRICS_FILE
 
 if TYPE_CHECKING:
     from vsepp.report.entries import ContextSpec
-
-METRICS_FILE, RANKS_FILE, HISTORY_FILE = "metrics.json", "ranks.npz", "history.csv"
-"""Files of an evaluation and of a training."""
 
 MadeBy = tuple[str, bool]
 """Commit that made a model or measured it, and whether code or parameters differed from the commit."""

@@ -40,7 +40,15 @@ from vsepp.base.manifest import (
 )
 from vsepp.base.run_spec import EvaluationSpec, seeded
 from vsepp.base.spec import to_dict
-from vsepp.report.models import HISTORY_FILE, METRICS_FILE, RANKS_FILE, Model, seed_in
+from vsepp.report.entries import (
+    HISTORY_FILE,
+    MANIFESTS_FILE,
+    METRICS_FILE,
+    RANKS_FILE,
+    RUNS_FILE,
+    STUDY_FILES,
+)
+from vsepp.report.models import Model, seed_in
 from vsepp.report.pairing import require_each_seed_once
 
 if TYPE_CHECKING:
@@ -48,9 +56,6 @@ if TYPE_CHECKING:
 
     from vsepp.report.entries import TrainedSpec
 
-RUNS_FILE, MANIFESTS_FILE = "runs.jsonl", "manifests.jsonl"
-FILES = (RANKS_FILE, HISTORY_FILE, MANIFESTS_FILE, RUNS_FILE)
-"""Files of a study."""
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "
 _MADE = {
@@ -176,8 +181,8 @@ class Study:
         self.folder = folder
         self._lines: dict[Name, dict[str, Any]] = {}
         self._manifests: dict[str, dict[str, Any]] = {}
-        if missing := [name for name in FILES if not (folder / name).is_file()]:
-            if len(missing) < len(FILES):
+        if missing := [name for name in STUDY_FILES if not (folder / name).is_file()]:
+            if len(missing) < len(STUDY_FILES):
                 raise VseppError(f"{folder}: {', '.join(missing)} missing; {_GET_IT}")
             return
         self._lines = self._read_lines(RUNS_FILE, lambda line: (line["run"], line["seed"]))
@@ -282,7 +287,7 @@ class Study:
 
 def study_of(folder: Path) -> Study:
     """The study in a folder, read once in a process as long as its files stay as they are."""
-    files = [folder.absolute() / name for name in FILES]
+    files = [folder.absolute() / name for name in STUDY_FILES]
     return _study(folder, tuple((file, file.stat().st_mtime_ns) for file in files if file.is_file()))
 
 
@@ -314,7 +319,7 @@ def write_study(folder: Path, models: Mapping[Name, MeasuredModel]) -> int:
         If the written files do not read as valid records.
     """
     if not models:
-        for name in FILES:
+        for name in STUDY_FILES:
             (folder / name).unlink(missing_ok=True)
         return 0
     runs, rows, manifests = [], [], dict[str, Any]()
@@ -347,7 +352,7 @@ def write_study(folder: Path, models: Mapping[Name, MeasuredModel]) -> int:
     write_text(folder / MANIFESTS_FILE, _lines(manifests.values()))
     write_text(folder / RUNS_FILE, _lines(runs))  # the last: it names what counts
     Study(folder).read_all()
-    return sum((folder / name).stat().st_size for name in FILES)
+    return sum((folder / name).stat().st_size for name in STUDY_FILES)
 
 
 def _each(ancestors: Any, change: Callable[[Any], Any]) -> Any:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from trained_models import Models, ranks_of
 
 from vsepp.base.errors import VseppError
-from vsepp.report.records import FILES, Study, read_results, write_study
+from vsepp.report.entries import STUDY_FILES
+from vsepp.report.records import Study, read_results, write_study
 
 KEPT = ("name", "seed", "evaluated", "trained", "metrics", "history_csv")
 
@@ -76,8 +77,8 @@ def test_what_models_share_stands_once(folder):
 
 
 def test_a_file_that_is_missing_is_named(folder):
-    (folder / FILES[0]).unlink()
-    with pytest.raises(VseppError, match=FILES[0]):
+    (folder / STUDY_FILES[0]).unlink()
+    with pytest.raises(VseppError, match=STUDY_FILES[0]):
         Study(folder)
 
 

@@ -85,7 +85,7 @@ def verify(options: argparse.Namespace) -> None:
 def _hold_scores(plan: Plan, config: str) -> None:
     """Hold the scores of a plan's models against the expected values; those outside are printed before the command fails."""
     from vsepp.report import expected
-    from vsepp.report.models import METRICS_FILE
+    from vsepp.report.entries import METRICS_FILE
     from vsepp.report.records import read_models
 
     reports = [report.spec for report in plan.of_kind("report").values()]
