@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsepp.report import entries, text
@@ -310,13 +310,27 @@ _READING = (
 class Ledger:
     """Verdicts of one kind, the paper's claims or comparisons of one's own."""
 
-    headings: tuple[str, ...]
+    noun: str
+    """What each is called."""
+    heading: str
     caption: str
-    judged: list[Verdict]
-    left: list[Verdict]
-    """Those whose runs were not made."""
-    summary: str
-    """What the folded list of these is called."""
+    verdicts: Sequence[Verdict]
+
+    @property
+    def judged(self) -> list[Verdict]:
+        """Those whose runs were made."""
+        return [verdict for verdict in self.verdicts if verdict.judged]
+
+    @property
+    def left(self) -> list[Verdict]:
+        """Those whose runs were not made."""
+        return [verdict for verdict in self.verdicts if not verdict.judged]
+
+    @property
+    def summary(self) -> str:
+        """What the folded list of these is called."""
+        left = text.plural(len(self.left), f"{'more ' if self.judged else ''}{self.noun}")
+        return f"{left}, each about one metric, on runs that were not made"
 
     @property
     def has_one_seed(self) -> bool:
@@ -333,22 +347,13 @@ class Ledger:
 def ledgers(verdicts: Iterable[Verdict]) -> list[Ledger]:
     """The paper's claims, then comparisons of one's own, as far as there are any."""
     claims, comparisons = of_the_paper(verdicts)
-    filled = []
-    if claims:
-        caption = "The claims, with their places in the paper, and what our runs say of them."
-        filled.append(_ledger(claims, "claim", caption))
-    if comparisons:
-        heading = "Comparisons of our own, not in the paper"
-        filled.append(_ledger(comparisons, "comparison", "What the paper does not claim.", heading))
-    return filled
-
-
-def _ledger(verdicts: Sequence[Verdict], noun: str, caption: str, *headings: str) -> Ledger:
-    judged = [verdict for verdict in verdicts if verdict.judged]
-    left = [verdict for verdict in verdicts if not verdict.judged]
-    more = "more " if judged else ""
-    summary = f"{text.plural(len(left), more + noun)}, each about one metric, on runs that were not made"
-    return Ledger(headings, caption, judged, left, summary)
+    caption = "The claims, with their places in the paper, and what our runs say of them."
+    heading = "Comparisons of our own, not in the paper"
+    kinds = (
+        Ledger("claim", "", caption, claims),
+        Ledger("comparison", heading, "What the paper does not claim.", comparisons),
+    )
+    return [ledger for ledger in kinds if ledger.verdicts]
 
 
 def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[PageCell]:
@@ -376,13 +381,3 @@ def verdict_cells(verdict: Verdict, ledger: Ledger) -> list[PageCell]:
             for label, (words, *lines) in numbers.items()
         ),
     ]
-
-
-def run_links(runs: Iterable[str], pages: Container[str]) -> list[tuple[str, str]]:
-    """Each run, and the run again where it has a page, else nothing."""
-    return [(run, run if run in pages else "") for run in runs]
-
-
-def with_pages(runs: Iterable[str], pages: Container[str]) -> list[str]:
-    """Runs that have a page, each once."""
-    return [run for run in dict.fromkeys(runs) if run in pages]

@@ -77,7 +77,7 @@ class Drawn(Plot):
     caption: str
     folder: Path
     runs: tuple[str, ...] = ()
-    """All runs that it is about."""
+    """Runs that it shows, without those that were not run."""
 
     @property
     def number(self) -> str:
@@ -134,7 +134,8 @@ def write_figure(name: str, spec: AnyFigure, material: Material, folder: Path) -
     alt = " ".join([spec.title.rstrip(".") + ".", *(description.alt or ["Nothing was run."])])
     width = float(canvas.get_size_inches()[0])
     words = " ".join(filter(None, caption))
-    return Drawn(spec.title, f"figures/{name}.svg", alt, width, name, words, folder, runs)
+    shown = tuple(dict.fromkeys(run for run in runs if run in models))
+    return Drawn(spec.title, f"figures/{name}.svg", alt, width, name, words, folder, shown)
 
 
 def _about_runs(runs: Sequence[str], models: Models, protocol: str) -> list[str]:

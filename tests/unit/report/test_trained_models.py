@@ -69,7 +69,7 @@ def test_sound_seeds_that_all_have_are_paired_and_what_was_left_out_is_said(mode
     assert compared.seeds == (2, 10), "by number"
     for run in "ab":
         assert [model.seed for model in compared.models[run]] == [2, 10]
-    assert compared.left_out == ("a collapsed (seed 1), left out",)
+    assert compared.notes == ("a collapsed (seed 1), left out",)
     assert compared.trouble == {"lost": "collapsed (seed 0)"}
     assert [model.seed for model in sound(records["a"])] == [2, 10]
     assert (trouble_of(records["a"]), trouble_of(records["lost"])) == ("", "collapsed (seed 0)")
