@@ -54,7 +54,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
                 **{key: getattr(parameters.all_runs[run], key) for key in OF_A_ROW},
                 "finetuned": "yes" if parameters.all_runs[run].finetune_from else "no",
             }
-            for run in {*named, *(feed.run for feed in feeds.values() if feed.run)}
+            for run in sorted({*named, *(feed.run for feed in feeds.values() if feed.run)})
         },
         feeds=feeds,
         labelled={row.label: row for row in reversed(entries.own_rows) if row.label in labels},
