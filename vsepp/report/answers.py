@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.evaluation.test_set import TestSet
 from vsepp.models.similarity.common import Similarity
-from vsepp.report.models import MeasuredModel
+from vsepp.report.models import Model
+from vsepp.report.text import DIRECTIONS
 
 
 class Pictures:
@@ -86,7 +87,6 @@ class Answers:
 
     model: MeasuredModel
     protocol: str
-    _queries: dict[str, np.ndarray] = field(default_factory=dict, init=False)
 
     @cached_property
     def pictures(self) -> Pictures:
@@ -127,14 +127,14 @@ class Answers:
         """Whether people judged what is correct; else images' own captions are."""
         return "truth" in self.model.tested(self.protocol)
 
-    def queries(self, direction: str) -> np.ndarray:
-        """Rows of the images or captions that were queries, `(n_queries,)` in the order of their ranks; -1 where it is not known.
+    @cached_property
+    def queries(self) -> dict[str, np.ndarray]:
+        """Direction → rows of the images or captions that were queries, `(n_queries,)` in the order of their ranks; -1 where it is not
+        known.
 
         A truth keeps the image of each query: which caption asked is known where all captions of the image did.
         """
-        if direction not in self._queries:
-            self._queries[direction] = self._rows_of(direction)
-        return self._queries[direction]
+        return {direction: self._rows_of(direction) for direction in DIRECTIONS}
 
     def _rows_of(self, direction: str) -> np.ndarray:
         if not self.is_truth:
@@ -166,28 +166,25 @@ class Answers:
         count
             How many items of the answer.
         """
-        query = int(self.queries(direction)[place])
+        query, is_image = int(self.queries[direction][place]), direction == "i2t"
         ranks = self.model.ranks(self.protocol)[direction]
         best = self.ranked(direction, query)[:count]
         if self.is_truth:  # what is right is known by its place
             right = np.isin(np.arange(count), ranks.places[ranks.starts[place] : ranks.starts[place + 1]])
         else:
             owner = self.tested.caption_to_image
-            right = owner[best] == query if direction == "i2t" else best == owner[query]
-        if direction == "i2t":
-            item, answers = self._image(query, False), tuple(map(self._caption, best, map(bool, right)))
-        else:
-            item, answers = self._caption(query, False), tuple(map(self._image, best, map(bool, right)))
-        return Answer(item, answers, 1 + float(ranks.best[place]))
+            right = owner[best] == query if is_image else best == owner[query]
+        answers = zip(best.tolist(), right.tolist(), strict=False)  # a gallery may be smaller than the answer
+        items = tuple(self._item(row, not is_image, is_right) for row, is_right in answers)
+        return Answer(self._item(query, is_image), items, 1 + float(ranks.best[place]))
 
     def own_caption(self, place: int) -> str:
         """The first caption of an image that was a query of caption retrieval."""
-        return str(self.pictures.images[self.queries("i2t")[place]]["captions"][0][1])
+        return str(self.pictures.images[self.queries["i2t"][place]]["captions"][0][1])
 
-    def _image(self, row: int, right: bool) -> Item:
-        return Item(str(self.pictures.images[row]["id"]), True, self.pictures.jpeg(row), right)
-
-    def _caption(self, row: int, right: bool) -> Item:
+    def _item(self, row: int, is_image: bool, right: bool = False) -> Item:
+        if is_image:
+            return Item(str(self.pictures.images[row]["id"]), True, self.pictures.jpeg(row), right)
         return Item(self.pictures.texts[row], False, right=right)
 
     def ranked(self, direction: str, query: int) -> np.ndarray:

@@ -239,7 +239,7 @@ def _queries(model: MeasuredModel) -> dict[str, list[Answer]]:
     if not answers.are_known:
         return {}
     for direction, title in text.DIRECTIONS.items():
-        rows, ranks = answers.queries(direction), model.ranks(protocol)[direction].best
+        rows, ranks = answers.queries[direction], model.ranks(protocol)[direction].best
         images = rows if direction == "i2t" else answers.tested.caption_to_image[rows]
         known = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
         order = known[np.argsort(ranks[known], kind="stable")]

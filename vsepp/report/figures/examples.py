@@ -52,7 +52,7 @@ class Figure(FigureOfScores):
         answers = [Answers(model, self.protocol) for model in models]
         photographs = self.dataset in material.report.photographs
         # Evenly spaced over the images that the protocol ranks.
-        spaced = np.linspace(0, len(answers[0].queries("i2t")) - 1, self.images)
+        spaced = np.linspace(0, len(answers[0].queries["i2t"]) - 1, self.images)
         places = np.unique(spaced.round().astype(int)).tolist()
         columns = 2 if width > 5 else 1
         canvas.set_size_inches(width, _CELL * math.ceil(len(places) / columns))
