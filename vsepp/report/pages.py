@@ -147,9 +147,8 @@ def headline(
     """
     variant = f"variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}"
     lines = [context.title, f"preset {context.preset}, {variant}", *(["", scores] if scores else [])]
-    for noun, whose, some in zip(
-        ("claim", "comparison"), ("", " of our own"), of_the_paper(verdicts), strict=True
-    ):
+    claims, comparisons = of_the_paper(verdicts)
+    for noun, whose, some in (("claim", "", claims), ("comparison", " of our own", comparisons)):
         if some:
             lines += ["", f"{text.plural(len(some), noun)}{whose}, each about one metric:"]
             lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
@@ -165,10 +164,7 @@ def headline(
         ]
     if context.data_note:
         lines += ["", context.data_note]
-    lines += ["", f"open    {page}"]
-    if best := best_to_search(models):
-        lines.append(f"next    {as_started()}vsepp serve {quote(best.run)}")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_what_next(models, page)])
 
 
 def headline_of_one_model(seeds: Sequence[MeasuredModel], page: Path) -> str:
@@ -179,11 +175,15 @@ def headline_of_one_model(seeds: Sequence[MeasuredModel], page: Path) -> str:
     lines = [f"{text.plural(values.shape[2], 'test image')}, in per cent, with 95 % intervals over them"]
     for metric, of_images, ends in zip(COMPARED, values, image_intervals(values.mean(axis=1)), strict=True):
         lines.append(f"  {text.metrics(metric):<26} {of_images.mean():5.1f}  {text.levels(ends)}")
-    lines += [f"  {line}" for line in troubles({seeds[0].name: seeds})]
-    lines += ["", f"open    {page}"]
-    if best := best_to_search({seeds[0].name: seeds}):
-        lines.append(f"next    {as_started()}vsepp serve {quote(best.run)}")
-    return "\n".join(lines)
+    models = {seeds[0].name: seeds}
+    lines += [f"  {line}" for line in troubles(models)]
+    return "\n".join([*lines, *_what_next(models, page)])
+
+
+def _what_next(models: Models, page: Path) -> list[str]:
+    best = best_to_search(models)
+    serve = [f"next    {as_started()}vsepp serve {quote(best.run)}"] if best else []
+    return ["", f"open    {page}", *serve]
 
 
 # --- Files for other programs ------------------------------------------------------------------------------------
