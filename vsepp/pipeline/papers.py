@@ -16,7 +16,8 @@ from vsepp.pipeline.settings import (
     ReleasedFile,
     ReleasedKeys,
 )
-from vsepp.report.claims import OF_ITS_OWN, Difference
+from vsepp.report.claims import Difference
+from vsepp.report.claims_base import OF_ITS_OWN
 from vsepp.report.entries import Claim, ClaimsFile, TablesFile
 from vsepp.report.published import Published, read_published
 

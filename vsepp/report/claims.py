@@ -29,17 +29,24 @@ from vsepp.base.declared import STRICT, Count, PositiveFloat
 from vsepp.evaluation import intervals
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import text
-from vsepp.report.entries import AveragedMetric, Protocol, ValidationMetric
+from vsepp.report.claims_base import (
+    AnyClaim,
+    ClaimOfRuns,
+    ClaimOnTest,
+    by_sign,
+    effect_of,
+    measured_difference,
+    refuse_twice,
+)
+from vsepp.report.entries import Protocol, ValidationMetric
 from vsepp.report.models import Model
 from vsepp.report.pairing import Material
 from vsepp.report.verdicts import (
     INCONCLUSIVE,
-    LARGER,
     NO_DIFFERENCE,
     OPPOSITE,
     REPRODUCED,
     SAME,
-    SMALLER,
     Measured,
     Ruling,
     Verdict,
@@ -48,8 +55,6 @@ from vsepp.report.verdicts import (
     not_run,
 )
 
-OF_ITS_OWN = ("claim", "place", "note", "quotes", "runs", "protocol", "row")
-"""Keys that a claim may have otherwise than the claim that it quotes."""
 _ROUNDED = 12**-0.5
 """Standard deviation of an epoch by rounding to whole epochs alone."""
 
@@ -57,100 +62,11 @@ Curves = Sequence[Sequence[float]]
 """Seed → a metric of validation, epoch by epoch."""
 
 
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class _Claim:
-    """What a claim of any kind says."""
-
-    in_points: ClassVar[bool] = True
-    """Whether its effect is a difference in points, not an epoch."""
-    has_ratio: ClassVar[bool] = False
-    """Whether our effect over the paper's is a number of interest."""
-    denies: ClassVar[bool] = False
-    """Whether it says that there is no difference."""
-
-    claim: str
-    """What the paper says, as a sentence."""
-    place: str = ""
-    """Where it says so: section, rows, figure; a comparison of one's own has none and is counted apart."""
-    note: str = ""
-    """Said beside the claim."""
-    quotes: str = ""
-    """`<paper>/<claim>`: a paper's claim that is held against other runs. What it says and its rule are inherited from there, and what is
-    not `OF_ITS_OWN` may not differ."""
-
-    @property
-    def is_gap(self) -> bool:
-        """Whether it is about one gap between two runs, which the plot of gaps shows."""
-        return False
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class _OfRuns(_Claim):
-    """A claim about runs that it lists."""
-
-    runs: tuple[str, ...]
-    """Run ids, the claim's subject first."""
-
-    @property
-    def n_runs(self) -> int:
-        """How many runs it lists."""
-        return 2
-
-    @property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Model and baseline of each difference."""
-        model, baseline = self.runs
-        return ((model, baseline),)
-
-    @model_validator(mode="after")
-    def _has_its_runs(self) -> _OfRuns:
-        if len(self.runs) != self.n_runs:
-            raise ValueError(f"runs: expected {self.n_runs}, got {len(self.runs)}")
-        for pair in self.pairs:
-            _refuse_twice(pair)
-        if len(set(self.pairs)) < len(self.pairs):
-            raise ValueError("runs: a difference is compared with itself; name other runs")
-        return self
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """Run ids."""
-        return self.runs
-
-
-def _refuse_twice(runs: Sequence[str]) -> None:
-    if twice := next((run for run in runs if runs.count(run) > 1), None):
-        raise ValueError(f"runs: {twice} is compared with itself; name another run")
-
-
 # --- On the test images --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class _OnTest(_OfRuns):
-    """A claim about test scores of two or more runs."""
-
-    protocol: Protocol
-    """Under which they are compared."""
-    margin: PositiveFloat = 1.0
-    """Points within which there is no difference."""
-    published: Annotated[dict[AveragedMetric, float | None], Field(min_length=1)]
-    """Metric → the paper's effect in points; null if the paper prints no number."""
-
-    def measure(self, metric: str, material: Material, tests: int) -> Measured:
-        """The effect on the test images; `tests`: how many p will be corrected for."""
-        compared = comparable(self.runs, self.protocol, material.models)
-        if isinstance(compared, Measured):
-            return compared
-        values = {run: compared.values(run, self.protocol, metric) for run in self.runs}
-        (model, baseline), *others = ((values[model], values[baseline]) for model, baseline in self.pairs)
-        for other_model, other_baseline in others:  # (a − b) − (c − d) is a + d less b + c
-            model, baseline = model + other_baseline, baseline + other_model
-        return _difference(metric, model, baseline, tests, compared.notes, alone=not others)
-
-
-@dataclass(frozen=True, config=STRICT, kw_only=True)
-class Difference(_OnTest):
+class Difference(ClaimOnTest):
     """One run lies above another, or above a number that others published."""
 
     has_ratio: ClassVar[bool] = True
@@ -190,15 +106,15 @@ class Difference(_OnTest):
         (run,) = self.runs
         model = compared.values(run, self.protocol, metric)
         baseline = np.full_like(model, float(material.published["", self.row][metric]))
-        return _difference(metric, model, baseline, tests, compared.notes, alone=False)
+        return measured_difference(metric, model, baseline, tests, compared.notes, alone=False)
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        return _by_sign(verdict, self.margin, self.sign, self.at_most)
+        return by_sign(verdict, self.margin, self.sign, self.at_most)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class DifferenceOfDifferences(_OnTest):
+class DifferenceOfDifferences(ClaimOnTest):
     """A gap between two runs is wider than the gap between two others."""
 
     has_ratio: ClassVar[bool] = True
@@ -220,11 +136,11 @@ class DifferenceOfDifferences(_OnTest):
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        return _by_sign(verdict, self.margin, self.sign)
+        return by_sign(verdict, self.margin, self.sign)
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class NoDifference(_OnTest):
+class NoDifference(ClaimOnTest):
     """There is no gap between two runs."""
 
     denies: ClassVar[bool] = True
@@ -238,7 +154,7 @@ class NoDifference(_OnTest):
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        effect = _effect_of(verdict)
+        effect = effect_of(verdict)
         if effect.within(self.margin):
             word = REPRODUCED if verdict.holds == REPRODUCED else NO_DIFFERENCE
             return word, f"within ±{self.margin:g}"
@@ -248,7 +164,7 @@ class NoDifference(_OnTest):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class BestValue(_Claim):
+class BestValue(AnyClaim):
     """Some sizes of the negative set are better than all others."""
 
     kind: Literal["best_value"]
@@ -268,7 +184,7 @@ class BestValue(_Claim):
         inside = [size for size in self.runs if self.claims(size)]
         if not inside or len(inside) == len(self.runs):
             raise ValueError("runs: expected size → run, some between the sizes of `best` and some not")
-        _refuse_twice(self.named)
+        refuse_twice(self.named)
         return self
 
     @property
@@ -305,21 +221,11 @@ class BestValue(_Claim):
         if left_out := [size for size, _ in sizes if size not in sound]:
             note += f"; left out: {text.listing(left_out)}"
         model, baseline = (compared.values(sound[size], self.protocol, metric) for size in (best, rival))
-        return _difference(metric, model, baseline, tests, [note, *compared.notes])
+        return measured_difference(metric, model, baseline, tests, [note, *compared.notes])
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        return _by_sign(verdict, self.margin)
-
-
-def _difference(
-    metric: str, model: np.ndarray, baseline: np.ndarray, tests: int, notes: Sequence[str], alone: bool = True
-) -> Measured:
-    """How far one side lies above another, `(seeds, n_images)` each; `alone`: whether each is one run."""
-    effect, mcnemar = intervals.effect(list(baseline), list(model), tests), list[float]()
-    if alone and metric == "i2t_r1":
-        mcnemar = [intervals.mcnemar(*seed) for seed in zip(baseline, model, strict=True)]
-    return Measured(effect, len(model), notes, mcnemar=tuple(mcnemar))
+        return by_sign(verdict, self.margin)
 
 
 def _validated(model: MeasuredModel, metric: str) -> float:
@@ -332,7 +238,7 @@ def _validated(model: MeasuredModel, metric: str) -> float:
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class _OnCurves(_OfRuns):
+class ClaimOnCurves(ClaimOfRuns):
     """A claim about two runs' curves of validation."""
 
     published: Annotated[dict[ValidationMetric, float | None], Field(min_length=1)]
@@ -365,7 +271,7 @@ class _OnCurves(_OfRuns):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class Crossing(_OnCurves):
+class Crossing(ClaimOnCurves):
     """A run falls behind first and is ahead at last."""
 
     in_points: ClassVar[bool] = False
@@ -405,7 +311,7 @@ class Crossing(_OnCurves):
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class Start(_OnCurves):
+class Start(ClaimOnCurves):
     """A run starts ahead of another, or behind."""
 
     kind: Literal["start"]
@@ -418,14 +324,14 @@ class Start(_OnCurves):
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        effect = _effect_of(verdict)
+        effect = effect_of(verdict)
         if not effect.sign:
             return INCONCLUSIVE, effect.why
         return (verdict.holds if effect.sign == self.sign else OPPOSITE), ""
 
 
 @dataclass(frozen=True, config=STRICT, kw_only=True)
-class Overfitting(_OnCurves):
+class Overfitting(ClaimOnCurves):
     """A run falls from its best epoch to the last, and another does not."""
 
     kind: Literal["overfitting"]
@@ -445,7 +351,7 @@ class Overfitting(_OnCurves):
 
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
-        effect, (other,), margin = _effect_of(verdict), verdict.measured.beside, f"{self.margin:g}"
+        effect, (other,), margin = effect_of(verdict), verdict.measured.beside, f"{self.margin:g}"
         assert effect.seeds and other, "several seeds were compared, with unequal results"
         if effect.within(self.margin) and other.low <= self.margin:
             return NO_DIFFERENCE, f"within ±{margin}"
@@ -464,45 +370,6 @@ class Overfitting(_OnCurves):
 
 Claim = Difference | DifferenceOfDifferences | NoDifference | BestValue | Crossing | Start | Overfitting
 """An entry of a `claims.yaml`."""
-
-
-# --- What kinds share ----------------------------------------------------------------------------------------
-
-
-def _effect_of(verdict: Verdict) -> Effect:
-    """The effect of a claim that is judged, which there is for all kinds but a crossing."""
-    assert verdict.effect
-    return verdict.effect
-
-
-def _by_sign(verdict: Verdict, margin: float, sign: int = 1, at_most: float | None = None) -> Ruling:
-    """Whether a difference has the claimed sign, and the claimed size."""
-    effect = _effect_of(verdict)
-    if effect.sign == sign:
-        return _by_size(verdict, sign, at_most)
-    if effect.sign:
-        return OPPOSITE, ""
-    # A published effect within the margin is not refuted by a measured effect within the margin.
-    small = verdict.published is not None and abs(verdict.published) <= margin
-    if effect.within(margin) and not small and not any(bound.sign for bound in effect.bounds):
-        return NO_DIFFERENCE, f"within ±{margin:g}"
-    return INCONCLUSIVE, effect.why
-
-
-def _by_size(verdict: Verdict, sign: int, at_most: float | None) -> Ruling:
-    """Whether a difference that has the claimed sign is of the claimed size."""
-    effect, published = _effect_of(verdict), verdict.published
-    ends = [sorted((sign * bound.low, sign * bound.high)) for bound in effect.bounds]
-    nearest, farthest = min(low for low, _ in ends), max(high for _, high in ends)
-    if at_most is not None:
-        if nearest > at_most:
-            return LARGER, f"above {at_most:g}"
-        if farthest <= at_most:
-            return verdict.holds, f"at most {at_most:g}"
-        return INCONCLUSIVE, f"may be above {at_most:g}"
-    if verdict.own and published is not None and farthest < sign * published:
-        return SMALLER, f"{text.signed(effect.value)} for {text.signed(published)}"
-    return verdict.holds, ""
 
 
 def _over_seeds(by_seed: np.ndarray) -> Effect:
