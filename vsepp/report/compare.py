@@ -15,26 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from vsepp.base.declared import PROTOCOLS
 from vsepp.base.errors import VseppError
-from vsepp.base.manifest import MANIFEST, read_manifest
-from vsepp.base.publish import evaluation_of
 from vsepp.base.words import table
 from vsepp.evaluation import intervals
-from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.intervals import Effect, Interval, Level
 from vsepp.evaluation.metrics import AVERAGED, COMPARED, RECALLS
-from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.report import text
-from vsepp.report.entries import HISTORY_FILE, METRICS_FILE, RANKS_FILE
-from vsepp.report.models import Model, ids_digest, seed_folders, seed_in
 from vsepp.report.pairing import Paired, known_metrics, level, pair
-from vsepp.report.records import read_results
+from vsepp.report.sources import Source, read_sides
 
-Source = Path | MeasuredModel
-"""Where a model's ranks are: an evaluation's folder, a file of embeddings, or a model that was read."""
-ONE_SEED = "One seed settles nothing: another seed may rank the models otherwise."
+UNSETTLED = "One seed settles nothing: another seed may rank the models otherwise."
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +209,7 @@ class Comparison:
                 yield f"No significant difference in {text.metrics(of_metric)}: {names}."
             yield "All other pairs of several seeds differ significantly, after Holm for all pairs and metrics."
         if len(several) < len(self.effects):
-            yield ONE_SEED
+            yield UNSETTLED
 
 
 def compare(
@@ -253,22 +243,14 @@ def compare(
     """
     if unknown := [metric for metric in metrics if metric not in AVERAGED]:
         raise VseppError(f"metric: expected one of {', '.join(AVERAGED)}, got {unknown[0]!r}")
-    sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
-    known = [model for side in sides.values() for model in side if isinstance(model, MeasuredModel)]
-    protocol = protocol or _common_protocol(known)
-    like = next((model for model in known if protocol in model.metrics), None)
-    # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
-    fold_size = fold_size or (like.metrics[protocol]["fold_size"] if like else DEFAULT_FOLD_SIZE)
-    read = {
-        name: [_under(source, protocol, fold_size, like) for source in side] for name, side in sides.items()
-    }
-    seeds = [side[0].seed for side in read.values()]
-    if all(len(side) == 1 for side in read.values()) and len(set(seeds)) > 1:
+    protocol, sides = read_sides(models, protocol, fold_size)
+    seeds = [side[0].seed for side in sides.values()]
+    if all(len(side) == 1 for side in sides.values()) and len(set(seeds)) > 1:
         # One model a side stands beside the others, whatever its seed.
-        read = {name: [replace(model, seed=None) for model in side] for name, side in read.items()}
-    paired = pair(read, protocol)
-    if not paired.seeds and len(paired.trouble) < len(read):
-        have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in read.items())
+        sides = {name: [replace(model, seed=None) for model in side] for name, side in sides.items()}
+    paired = pair(sides, protocol)
+    if not paired.seeds and len(paired.trouble) < len(sides):
+        have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in sides.items())
         raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
     if not metrics:
         every = [model for side in paired.models.values() for model in side]
@@ -295,90 +277,6 @@ def compared(paired: Paired, protocol: str, metrics: Sequence[str], *, best_firs
         effects.append(intervals.effect(baseline, model, len(pairs)))
     by_pair = dict(zip(pairs, intervals.corrected(effects), strict=True))
     return Comparison(paired, protocol, levels, by_pair)
-
-
-def _sources(model: Source | Sequence[Source]) -> list[Source]:
-    """Where each seed of a model lies."""
-    sources: list[Source] = []
-    for source in [model] if isinstance(model, str | Path | Model) else model:
-        sources += [source] if isinstance(source, Model) else seed_folders(Path(source)) or [Path(source)]
-    if not sources:
-        raise VseppError("expected two models to compare, got none")
-    return sources
-
-
-def _read(source: Source) -> Source:
-    """A model that was evaluated; a file of embeddings stays a path until its protocol is known."""
-    if isinstance(source, MeasuredModel) or (source.exists() and not source.is_dir()):
-        return source
-    results, _, name = source.absolute().as_posix().rpartition("/runs/")
-    evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)
-    if not (evaluation / METRICS_FILE).is_file():
-        raise VseppError(
-            f"{source}: expected the folder of an evaluation, with {METRICS_FILE} and {RANKS_FILE}, or of a trained run that was evaluated "
-            "(evaluations/ beside runs/), or an .npz of embeddings"
-        )
-    # The history, where it is that of this model, says whether the training collapsed.
-    results, _, name = evaluation.absolute().as_posix().rpartition("/evaluations/")
-    run = Path(results, "runs", name)
-    trained = (run / HISTORY_FILE).is_file() and evaluation_of(run) == evaluation.absolute()
-    return read_results(evaluation, run if trained else None, trained=trained)
-
-
-def _common_protocol(models: Sequence[MeasuredModel]) -> str:
-    """The first protocol that all evaluations have."""
-    if not models:
-        return "5K"
-    for protocol in models[0].metrics:
-        if all(_same_images(model, protocol, models[0]) for model in models):
-            return protocol
-    have = " and ".join(dict.fromkeys(", ".join(model.metrics) for model in models))
-    raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
-
-
-def _same_images(model: MeasuredModel, protocol: str, like: MeasuredModel) -> str:
-    """A model's name for what a protocol of another model ranks: the same protocol or, of one fold, another one of its images."""
-    if protocol in model.metrics:
-        return protocol
-    wanted = like.metrics[protocol]
-    for name, test in model.metrics.items():
-        same = all(test[key] == wanted[key] for key in ("folds", "fold_size", "n_images"))
-        if same and {name, protocol} <= set(PROTOCOLS):
-            return name
-    return ""
-
-
-def _under(source: Source, protocol: str, fold_size: int, like: MeasuredModel | None) -> MeasuredModel:
-    """A model as it was evaluated under a protocol, or as its embeddings rank here; `like`: one that was evaluated under it."""
-    if isinstance(source, MeasuredModel):
-        name = _same_images(source, protocol, like) if like else protocol
-        if name in ("", protocol):
-            return source
-        metrics = {protocol: {**source.metrics[name], "protocol": protocol}}
-        arrays = {
-            protocol + key.removeprefix(name): array
-            for key, array in source.arrays.items()
-            if key.startswith(f"{name}_")
-        }
-        return replace(source, metrics=metrics, arrays=arrays)
-    tested = TestSet.read(source)
-    (evaluation,) = evaluate(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
-    test = evaluation.to_dict()
-    known = {"image_ids": slice(test["n_images"]), "caption_ids": evaluation.truth.tasks["t2i"].queries}
-    ids = {
-        kind: ids_digest(all_ids[rows])
-        for kind, rows in known.items()
-        if (all_ids := getattr(tested, kind)) is not None
-    }
-    return MeasuredModel(
-        name=source.stem,
-        seed=seed_in(source),
-        where=str(source),
-        evaluated=read_manifest(source.parent) if (source.parent / MANIFEST).is_file() else {},
-        metrics={protocol: test},
-        arrays=evaluation.arrays,
-        ids=ids,
-    )
 
 
 def _ahead(metric: str, model: str, baseline: str, effect: Effect) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,11 +211,6 @@ def seed_in(path: Path) -> int | None:
 def seed_folders(folder: Path) -> list[Path]:
     """Folders of seeds, in the order of their numbers."""
     return sorted(folder.glob("seed-*"), key=lambda path: (len(path.name), path.name))
-
-
-def ids_digest(ids: np.ndarray) -> str:
-    """Digest of ids in their order, whatever type holds them."""
-    return hashlib.sha256("\n".join(map(str, ids.tolist())).encode()).hexdigest()
 
 
 def on_scenes(models: Models) -> bool:

@@ -17,7 +17,7 @@ from vsepp.base.spec import Component
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import RECALLS
 from vsepp.report import compare as comparing
-from vsepp.report.compare import ONE_SEED
+from vsepp.report.compare import UNSETTLED
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
 N, OWNER = 60, np.repeat(np.arange(60), 5)
@@ -256,4 +256,4 @@ def test_the_command_names_what_is_not_there(files, capsys, monkeypatch, tmp_pat
 def test_folders_and_files_need_no_workflow_packages(files):
     without = "import sys; sys.modules |= dict.fromkeys(['snakemake', 'dvc', 'jinja2']); "
     code = f"{without}from vsepp.apps.cli import main; sys.exit(main(sys.argv[1:]))"
-    assert ONE_SEED in python(code, "compare", files("a", 0.5), files("b", 1.5))
+    assert UNSETTLED in python(code, "compare", files("a", 0.5), files("b", 1.5))

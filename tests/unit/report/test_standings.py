@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from trained_models import ranks_of
 
-from vsepp.report.compare import ONE_SEED
+from vsepp.report.compare import UNSETTLED
 from vsepp.report.entries import Group, ReportSpec, Row, Table
 from vsepp.report.figures.standings import Figure as Standings
 from vsepp.report.pairing import Material
@@ -104,7 +104,7 @@ def test_differences_of_one_seed_settle_nothing_though_a_method_in_trouble_has_s
     )
     add(models, "sum", 0.0, collapsed=True)
     several = draw("standings", spec, labelled=labelled).caption
-    assert ONE_SEED not in several and "over the seeds" in several
+    assert UNSETTLED not in several and "over the seeds" in several
     records = {**models.records, "mh-1": models.records["mh-1"][:1]}
     alone = draw("standings", spec, labelled=labelled, records=records).caption
-    assert ONE_SEED in alone and "over the seeds" not in alone
+    assert UNSETTLED in alone and "over the seeds" not in alone

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from vsepp.base.declared import STRICT
 from vsepp.evaluation.intervals import Effect, Interval
 from vsepp.report import plots, text
-from vsepp.report.compare import ONE_SEED, compared
+from vsepp.report.compare import UNSETTLED, compared
 from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures.base import FigureOfScores
 from vsepp.report.models import mark
@@ -99,7 +99,7 @@ class Figure(FigureOfScores):
             "seeds, each with the wider interval."
         )
         if any(effect.one_seed for effect in less.values()):
-            description.caption.append(ONE_SEED)
+            description.caption.append(UNSETTLED)
         description.caption += plots.hollow_text(trouble)
         if paired.common:
             description.caption.append(f"Seeds common to all: {text.listing(paired.seeds)}.")
