@@ -115,15 +115,15 @@ def _label(spec: entries.Table, row: FilledRow, run: str) -> PageCell:
 
 
 def _page_cells(spec: entries.Table, row: FilledRow, source: str) -> list[PageCell]:
-    return [
-        _page_cell(cell, _edges(spec, name), _is_there(row, source))
-        for name, cell in row.cells[source].items()
-    ]
+    """A line of numbers, in which a dash says that one is missing; where a source has no line, its cells are empty."""
+    is_there = bool(row.ours) if source == "ours" else not row.own or source == "released"
+    missing = text.MISSING * is_there
+    return [_page_cell(cell, _edges(spec, name), missing) for name, cell in row.cells[source].items()]
 
 
-def _page_cell(cell: Cell, classes: str, is_there: bool) -> PageCell:
+def _page_cell(cell: Cell, classes: str, missing: str) -> PageCell:
     if cell.value is None:
-        return PageCell(text.MISSING * is_there, classes)
+        return PageCell(missing, classes)
     classes += " best" * cell.best
     spans, more = under(text.deviation(cell.sd)), {}
     if cell.tint is not None:
@@ -131,11 +131,6 @@ def _page_cell(cell: Cell, classes: str, is_there: bool) -> PageCell:
     return PageCell(
         text.number(cell.value), classes, marks=(cell.mark,) * bool(cell.mark), spans=spans, more=more
     )
-
-
-def _is_there(row: FilledRow, source: str) -> bool:
-    """Whether a source has a line of numbers, in which a dash says that one is missing."""
-    return bool(row.ours) if source == "ours" else not row.own or source == "released"
 
 
 def _edges(spec: entries.Table, name: str) -> str:

@@ -5,7 +5,7 @@ From `ranks.npz` and `metrics.json` to a cell or a verdict: `Model` → `pair` o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -64,20 +64,20 @@ class Material:
 
 def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
     """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
-    return _seeds_by(models, lambda model: model.trouble)
+    return _seeds_by((model.trouble, model.seed) for model in models)
 
 
 def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
     """Epochs that SH trains → the seeds whose weights are of one of them; see `Model.of_curriculum`."""
-    return _seeds_by(models, lambda model: model.of_curriculum)
+    return _seeds_by((model.of_curriculum, model.seed) for model in models)
 
 
-def _seeds_by(models: Iterable[Model], remark: Callable[[Model], str]) -> dict[str, list[int | None]]:
-    seeds: dict[str, list[int | None]] = {}
-    for model in models:
-        if (words := remark(model)) and model.seed not in seeds.setdefault(words, []):
-            seeds[words].append(model.seed)
-    return seeds
+def _seeds_by(remarks: Iterable[tuple[str, int | None]]) -> dict[str, list[int | None]]:
+    seeds: dict[str, dict[int | None, None]] = {}
+    for words, seed in remarks:
+        if words:
+            seeds.setdefault(words, {})[seed] = None
+    return {words: list(of_words) for words, of_words in seeds.items()}
 
 
 def sound(models: Sequence[Model]) -> list[Model]:
