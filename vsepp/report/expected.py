@@ -119,12 +119,15 @@ def tolerances(rows: Iterable[Expected]) -> dict[tuple[str, str, str], tuple[flo
         if row.tolerance == "seeds":
             values[row.run, row.protocol, row.metric].append(row.expected)
     own = {key: float(np.std(seeds, ddof=1)) for key, seeds in values.items() if len(seeds) > 1}
-
-    def spread(key: tuple[str, str, str]) -> float:
-        alike = [sd for other, sd in own.items() if other[2] == key[2]]
-        return max(own.get(key, 0.0), float(np.mean(np.square(alike or [0.0]))) ** 0.5)
-
-    return {key: (float(np.mean(seeds)), DEVIATIONS * spread(key)) for key, seeds in values.items()}
+    of_metric = defaultdict[str, list[float]](list)
+    for (_, _, metric), sd in own.items():
+        of_metric[metric].append(sd)
+    pooled = {metric: float(np.mean(np.square(sds))) ** 0.5 for metric, sds in of_metric.items()}
+    allowed = {}
+    for (run, protocol, metric), seeds in values.items():
+        spread = max(own.get((run, protocol, metric), 0.0), pooled.get(metric, 0.0))
+        allowed[run, protocol, metric] = float(np.mean(seeds)), DEVIATIONS * spread
+    return allowed
 
 
 def machine_of(model: MeasuredModel) -> str:
