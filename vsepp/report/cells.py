@@ -141,10 +141,10 @@ def _edges(spec: entries.Table, name: str) -> str:
 
 def legend(table: FilledTable) -> str:
     """What bold says in a table, on a page and in LaTeX."""
-    apart = ", ours among ours and the paper’s among the paper’s" * table.published
+    sources = ", ours among ours and the paper’s among the paper’s" * table.published
     one_seed = any(len(row.ours) == 1 for row in table.rows)
     settled = " Ours only where all rows compared are means over several seeds: one seed settles nothing."
-    return f"Bold: best of its column and group{apart}.{settled * one_seed}"
+    return f"Bold: best of its column and group{sources}.{settled * one_seed}"
 
 
 def page_notes(table: FilledTable, context: ContextSpec) -> list[str]:

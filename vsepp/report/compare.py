@@ -193,7 +193,7 @@ class Comparison:
     def _sentences(self) -> Iterator[str]:
         """Which differences count, and why others do not; with one seed none does."""
         several = {pair: effect for pair, effect in self.effects.items() if not effect.one_seed}
-        alike = {pair: effect for pair, effect in several.items() if not effect.sign}
+        undecided = {pair: effect for pair, effect in several.items() if not effect.sign}
         if len(self.models) == 2:
             by_reason: dict[str, list[str]] = {}
             for (metric, model, baseline), effect in several.items():
@@ -204,7 +204,7 @@ class Comparison:
             for why, metrics in by_reason.items():
                 yield f"No significant difference in {text.metrics(*metrics)}: {why}."
         elif several:
-            for of_metric, pairs in groupby(alike, key=lambda pair: pair[0]):
+            for of_metric, pairs in groupby(undecided, key=lambda pair: pair[0]):
                 names = "; ".join(f"{model} and {baseline}" for _, model, baseline in pairs)
                 yield f"No significant difference in {text.metrics(of_metric)}: {names}."
             yield "All other pairs of several seeds differ significantly, after Holm for all pairs and metrics."
@@ -253,8 +253,8 @@ def compare(
         have = (f"{name} has {text.listing(model.seed for model in side)}" for name, side in sides.items())
         raise VseppError(f"no seed in common: {', '.join(have)}; name one seed's folder of each")
     if not metrics:
-        every = [model for side in paired.models.values() for model in side]
-        metrics = known_metrics(every, protocol, COMPARED if len(models) == 2 else ("rsum", *RECALLS))
+        every_model = [model for side in paired.models.values() for model in side]
+        metrics = known_metrics(every_model, protocol, COMPARED if len(models) == 2 else ("rsum", *RECALLS))
     return compared(paired, protocol, metrics, best_first=len(models) > 2)
 
 

@@ -307,8 +307,8 @@ class ReportSpec:
 
     def roles(self, runs: Iterable[str]) -> tuple[str, ...]:
         """Roles of the data, then of the encoders, of runs."""
-        known = [self.runs[run] for run in runs if run in self.runs]
-        return tuple(dict.fromkeys(values[key] for key in ("dataset", "encoder") for values in known))
+        facts = [self.runs[run] for run in runs if run in self.runs]
+        return tuple(dict.fromkeys(values[key] for key in ("dataset", "encoder") for values in facts))
 
     def is_own(self, runs: Iterable[str]) -> bool:
         """Whether data and encoders of runs are the paper's."""

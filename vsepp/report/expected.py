@@ -118,14 +118,14 @@ def tolerances(rows: Iterable[Expected]) -> dict[tuple[str, str, str], tuple[flo
     for row in rows:
         if row.tolerance == "seeds":
             values[row.run, row.protocol, row.metric].append(row.expected)
-    own = {key: float(np.std(seeds, ddof=1)) for key, seeds in values.items() if len(seeds) > 1}
+    deviations = {key: float(np.std(seeds, ddof=1)) for key, seeds in values.items() if len(seeds) > 1}
     of_metric = defaultdict[str, list[float]](list)
-    for (_, _, metric), sd in own.items():
+    for (_, _, metric), sd in deviations.items():
         of_metric[metric].append(sd)
     pooled = {metric: float(np.mean(np.square(sds))) ** 0.5 for metric, sds in of_metric.items()}
     allowed = {}
     for (run, protocol, metric), seeds in values.items():
-        spread = max(own.get((run, protocol, metric), 0.0), pooled.get(metric, 0.0))
+        spread = max(deviations.get((run, protocol, metric), 0.0), pooled.get(metric, 0.0))
         allowed[run, protocol, metric] = float(np.mean(seeds)), DEVIATIONS * spread
     return allowed
 

@@ -215,10 +215,10 @@ def troubles(models: Models) -> list[str]:
 
 
 def _about_troubles(models: Models) -> str:
-    if not (bad := troubles(models)):
+    if not (names := troubles(models)):
         return ""
     return (
-        f"{'; '.join(bad)}. These seeds are left out of all numbers, figures and verdicts; where no "
+        f"{'; '.join(names)}. These seeds are left out of all numbers, figures and verdicts; where no "
         "seed of a run is sound, its numbers stand, marked, and no verdict rests on them."
     )
 

@@ -148,12 +148,12 @@ def headline(
     variant = f"variant {context.variant}, fidelity {context.fidelity}, {text.seeds(context.seeds)}"
     lines = [context.title, f"preset {context.preset}, {variant}", *(["", scores] if scores else [])]
     claims, comparisons = of_the_paper(verdicts)
-    for noun, whose, some in (("claim", "", claims), ("comparison", " of our own", comparisons)):
-        if some:
-            lines += ["", f"{text.plural(len(some), noun)}{whose}, each about one metric:"]
-            lines += [f"  {number:>3}  {word}" for word, number in counts(some)]
-    if bad := troubles(models):
-        lines += ["", "collapsed or like chance:", *(f"  {line}" for line in bad)]
+    for noun, whose, group in (("claim", "", claims), ("comparison", " of our own", comparisons)):
+        if group:
+            lines += ["", f"{text.plural(len(group), noun)}{whose}, each about one metric:"]
+            lines += [f"  {number:>3}  {word}" for word, number in counts(group)]
+    if troubled := troubles(models):
+        lines += ["", "collapsed or like chance:", *(f"  {line}" for line in troubled)]
     rows = {row.id: row for table in tables for row in table.rows}.values()
     if missing := sum(row.status == "not run" for row in rows):
         lines += ["", f"{text.plural(missing, 'row')} of the tables not run."]
@@ -241,7 +241,7 @@ def _write_exports(models: Models, folder: Path) -> None:
 def _exported(models: Sequence[MeasuredModel], protocol: str) -> dict[str, float]:
     levels = {name: level(models, protocol, name) for name in _EXPORTED}
     values = {
-        name: mean(known.by_seed) for name, known in levels.items() if known
+        name: mean(measured.by_seed) for name, measured in levels.items() if measured
     }  # exact, unlike `Level.mean`
     rsum = levels["rsum"]
     return {**values, "rsum_sd": rsum.sd} if rsum and rsum.sd is not None else values

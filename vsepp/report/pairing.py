@@ -92,8 +92,8 @@ def trouble_of(models: Sequence[Model]) -> str:
 
 def left_out(models: Sequence[Model]) -> str:
     """`collapsed (seed 2), left out`: the seeds in trouble beside sound ones; empty without."""
-    bad = "" if trouble_of(models) else text.troubles(in_trouble(models))
-    return f"{bad}, left out" if bad else ""
+    words = "" if trouble_of(models) else text.troubles(in_trouble(models))
+    return f"{words}, left out" if words else ""
 
 
 @dataclass(frozen=True, eq=False)

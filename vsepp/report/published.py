@@ -106,6 +106,6 @@ def _wrong_together(row: Mapping[str, str]) -> Iterator[str]:
             if low is not None and high is not None and low > high:
                 yield f"{task}_{higher}: got {high:g}, below {task}_{lower}, {low:g}; expected R@1 ≤ R@5 ≤ R@10"
     parts = [numbers.get(f"{task}_{k}") for task in ("i2t", "t2i") for k in ("r1", "r5", "r10")]
-    known = [part for part in parts if part is not None]
-    if "rsum" in numbers and len(known) == len(parts) and abs(numbers["rsum"] - sum(known)) > _ROUNDING:
-        yield f"rsum: got {numbers['rsum']:g}; expected the sum of the six recalls, {sum(known):.1f}"
+    printed = [part for part in parts if part is not None]
+    if "rsum" in numbers and len(printed) == len(parts) and abs(numbers["rsum"] - sum(printed)) > _ROUNDING:
+        yield f"rsum: got {numbers['rsum']:g}; expected the sum of the six recalls, {sum(printed):.1f}"

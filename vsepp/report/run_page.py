@@ -88,13 +88,13 @@ def run_page(
 
 def _trouble(models: Sequence[MeasuredModel]) -> str:
     """Which seeds say nothing of the method, and what is done about them; empty where all are sound."""
-    if not (bad := in_trouble(models)):
+    if not (reasons := in_trouble(models)):
         return ""
-    done = "Left out of all numbers, figures and verdicts"
+    remedy = "Left out of all numbers, figures and verdicts"
     if trouble_of(models):
-        done = "No seed is sound: no verdict rests on this run, and its numbers stand as they are"
+        remedy = "No seed is sound: no verdict rests on this run, and its numbers stand as they are"
     chance = "On validation after the last epoch, or on the test set, it is hardly better than chance."
-    return f"{text.troubles(bad).capitalize()}. {chance} {done}."
+    return f"{text.troubles(reasons).capitalize()}. {chance} {remedy}."
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -114,12 +114,12 @@ def _recalls(models: Sequence[MeasuredModel], protocol: str, alone: bool) -> dic
     several = len(models) > 1
     heads = [head("Metric"), head("Value", "n"), head("95 % interval", "n")]
     heads += [head(text.seeds([model.seed]), "n") for model in models if several]
-    known = known_metrics(models, protocol)
-    values = np.array([[model.values(protocol, metric) for model in models] for metric in known])
+    metrics = known_metrics(models, protocol)
+    values = np.array([[model.values(protocol, metric) for model in models] for metric in metrics])
     rows = []
     # All metrics see the same resamples, in a seventh of the time.
     for metric, by_seed, ends in zip(
-        known, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
+        metrics, values.mean(axis=2), image_intervals(values.mean(axis=1)), strict=True
     ):
         seeds = [PageCell(text.number(value), "n") for value in by_seed if several]
         numbers = PageCell(text.number(by_seed.mean()), "n"), PageCell(text.levels(ends), "n")
@@ -131,8 +131,8 @@ def _recalls(models: Sequence[MeasuredModel], protocol: str, alone: bool) -> dic
         f"In per cent, with 95 % intervals over the test images (bootstrap); {seeds_words}. R@1 by chance: "
         f"{_chance(models[0], protocol)}; it is not subtracted."
     )
-    if again := text.reranked(models[0].tested(protocol)):
-        caption += f" Ranks are {again}: the best by the embeddings, scored again by the matcher; the rest is tied below."
+    if matched := text.reranked(models[0].tested(protocol)):
+        caption += f" Ranks are {matched}: the best by the embeddings, scored again by the matcher; the rest is tied below."
     kind = "truth" if "truth" in models[0].tested(protocol) else "protocol"
     name = f"Recalls, {kind} {protocol}"
     if alone:
@@ -186,8 +186,8 @@ def _curves(models: Sequence[MeasuredModel]) -> Plot:
         for look, (direction, title) in zip(looks(), text.DIRECTIONS.items(), strict=False):
             line = model.history(f"{direction}_r1")
             label = title if model is models[0] else None
-            every = max(1, len(line) // 10)
-            recalls.plot(list(line), list(line.values()), **look, markevery=every, label=label)
+            spacing = max(1, len(line) // 10)
+            recalls.plot(list(line), list(line.values()), **look, markevery=spacing, label=label)
     losses.set(xlabel="Epoch", ylabel="Training loss per query")
     recalls.set(xlabel="Epoch", ylabel=f"Validation {text.unit('i2t_r1')}")
     recalls.legend()
@@ -241,8 +241,8 @@ def _queries(model: MeasuredModel) -> dict[str, list[Answer]]:
     for direction, title in text.DIRECTIONS.items():
         rows, ranks = answers.queries[direction], model.ranks(protocol)[direction].best
         images = rows if direction == "i2t" else answers.tested.caption_to_image[rows]
-        known = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
-        order = known[np.argsort(ranks[known], kind="stable")]
+        places_of_fold = np.flatnonzero((rows >= 0) & (images < test["fold_size"]))
+        order = places_of_fold[np.argsort(ranks[places_of_fold], kind="stable")]
         at_once = [place for place in order[:_EXAMPLES] if ranks[place] < 1]
         for heading, places in (("found first", at_once), ("found last", order[::-1][:_EXAMPLES])):
             if len(places):

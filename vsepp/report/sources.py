@@ -29,9 +29,9 @@ def read_sides(
 ) -> tuple[str, dict[str, list[Model]]]:
     """The protocol under which models are compared, and each model's seeds; arguments and errors as of `vsepp.report.compare.compare`."""
     sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
-    known = [model for side in sides.values() for model in side if isinstance(model, Model)]
-    protocol = protocol or _common_protocol(known)
-    like = next((model for model in known if protocol in model.metrics), None)
+    evaluated = [model for side in sides.values() for model in side if isinstance(model, Model)]
+    protocol = protocol or _common_protocol(evaluated)
+    like = next((model for model in evaluated if protocol in model.metrics), None)
     # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
     fold_size = fold_size or (like.metrics[protocol]["fold_size"] if like else DEFAULT_FOLD_SIZE)
     return protocol, {

@@ -340,8 +340,8 @@ def _test_images(model: MeasuredModel, protocol: str) -> str:
         ranked = f"first {text.plural(fold, 'test image')}"
     else:
         ranked = f"mean of {text.plural(images // fold, 'fold')} of {text.plural(fold, 'test image')}"
-    again = text.reranked(test)
-    return f"{ranked} ({again})" if again else ranked
+    matched = text.reranked(test)
+    return f"{ranked} ({matched})" if matched else ranked
 
 
 def _caption(spec: entries.Table, context: ContextSpec, rows: Sequence[FilledRow]) -> str:

@@ -269,6 +269,6 @@ def _machines(compared: Mapping[str, Sequence[MeasuredModel]]) -> list[str]:
         run: {str(model.trained.get("machine", {}).get("processor")) for model in seeds if model.trained}
         for run, seeds in compared.items()
     }
-    every = set[str]().union(*processors.values())
-    alike = all(names == every for names in processors.values())
-    return [] if alike or len(every) < 2 else [f"trained on {text.listing(sorted(every))}"]
+    kinds = set[str]().union(*processors.values())
+    same_kinds = all(names == kinds for names in processors.values())
+    return [] if same_kinds or len(kinds) < 2 else [f"trained on {text.listing(sorted(kinds))}"]

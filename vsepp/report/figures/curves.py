@@ -73,9 +73,9 @@ class Figure(FigureOfRuns):
             means = values.mean(axis=0)
             face = PAGE if run in trouble else look["color"]
             # Not a marker at every point, so that long curves stay lines.
-            every = max(1, len(epochs) // 15)
+            spacing = max(1, len(epochs) // 15)
             name = label + mark(shown[run], training=True)
-            axis.plot(epochs, means, **look, markerfacecolor=face, label=name, markevery=every)
+            axis.plot(epochs, means, **look, markerfacecolor=face, label=name, markevery=spacing)
             if len(values) > 1:
                 sds = values.std(axis=0, ddof=1)
                 axis.fill_between(

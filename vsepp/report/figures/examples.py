@@ -81,8 +81,8 @@ class Figure(FigureOfScores):
             f"{text.seeds([models[0].seed])}. Beside each: the caption that a model ranks first (✓: it belongs to the image), and the rank "
             "of the image's best caption. True: the image's first caption."
         )
-        if bad := material.trouble(self.runs):
-            description.caption.append("; ".join(f"{run} {why}" for run, why in bad.items()) + ".")
+        if trouble := material.trouble(self.runs):
+            description.caption.append("; ".join(f"{run} {why}" for run, why in trouble.items()) + ".")
         return description
 
     def _of_one_seed(self, models: Models) -> tuple[list[MeasuredModel], str]:

@@ -76,8 +76,8 @@ class Figure(FigureOfScores):
 
     def _draw_levels(self, axis: Axes, metric: str, shown: Models, trouble: Mapping[str, str]) -> list[str]:
         """Draw the baseline as a horizontal line and the sizes as points on a line, and say each level."""
-        known = {run: level(shown[run], self.protocol, metric) for run in shown}
-        levels = {run: of_run for run, of_run in known.items() if of_run}
+        measured = {run: level(shown[run], self.protocol, metric) for run in shown}
+        levels = {run: of_run for run, of_run in measured.items() if of_run}
         sentences, label = [], self.labels[0]
         if base := levels.get(self.baseline or ""):
             name = self.labels[-1]

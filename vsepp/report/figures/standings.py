@@ -56,12 +56,12 @@ class Figure(FigureOfScores):
     def draw(self, canvas: Canvas, material: Material) -> Description:
         """A dot per method, the best on top, with intervals and difference to the best."""
         (metric,) = self.metrics
-        every = {
+        rows = {
             label: material.models[run]
             for run, label in zip(self.drawn(material), self.labels, strict=True)
             if run in material.models
         }
-        paired = pair(every, self.protocol)
+        paired = pair(rows, self.protocol)
         comparison = compared(paired, self.protocol, [metric])
         methods, trouble = comparison.levels[metric], paired.trouble
         sound = [label for label in methods if label not in trouble]
@@ -70,15 +70,17 @@ class Figure(FigureOfScores):
             label: effect for (_, above, label), effect in comparison.effects.items() if above == sound[0]
         }
         names = [label + mark(paired.models[label]) for label in methods]
-        more = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
-        width, height = canvas.get_size_inches()[0] + more, 0.7 + 0.2 * len(methods)
-        beside = _BESIDE + more
+        widened = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+        width, height = canvas.get_size_inches()[0] + widened, 0.7 + 0.2 * len(methods)
+        beside = _BESIDE + widened
         inside = width - beside
         canvas.set_size_inches(width, height)
         # Places of its own: a layout engine does not see the text beside the axis.
         canvas.set_layout_engine("none")
         axis, description = canvas.subplots(), Description()
-        axis.set_position(((_LEFT + more) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
+        axis.set_position(
+            ((_LEFT + widened) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height)
+        )
         for place, (label, method) in enumerate(methods.items()):
             level, why = plots.level_text(method), f", {trouble[label]}" if label in trouble else ""
             seeds = method.seeds if several else None
