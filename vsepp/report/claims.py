@@ -39,7 +39,6 @@ from vsepp.report.claims_base import (
     refuse_twice,
 )
 from vsepp.report.entries import Protocol, ValidationMetric
-from vsepp.report.models import Model
 from vsepp.report.pairing import Material
 from vsepp.report.verdicts import (
     INCONCLUSIVE,
@@ -210,12 +209,12 @@ class BestValue(AnyClaim):
         compared = comparable(sound.values(), self.protocol, material.models)
         if isinstance(compared, Measured):
             return compared
-
-        def level(size: int) -> float:
-            return float(np.mean([_validated(model, metric) for model in compared.models[sound[size]]]))
-
-        best = max((size for size in sound if self.claims(size)), key=level)
-        rival = max((size for size in sound if not self.claims(size)), key=level)
+        means = {
+            size: float(np.mean([model.validated(metric) for model in compared.models[run]]))
+            for size, run in sound.items()
+        }
+        best = max((size for size in sound if self.claims(size)), key=means.__getitem__)
+        rival = max((size for size in sound if not self.claims(size)), key=means.__getitem__)
         low, high = self.best
         note = f"best on validation of {low} to {high}: {best}; of the others: {rival}"
         if left_out := [size for size, _ in sizes if size not in sound]:
@@ -226,12 +225,6 @@ class BestValue(AnyClaim):
     def rule(self, verdict: Verdict) -> Ruling:
         """Verdict and grounds."""
         return by_sign(verdict, self.margin)
-
-
-def _validated(model: MeasuredModel, metric: str) -> float:
-    """A metric on validation of the snapshot that is evaluated, from the epoch with the highest rsum."""
-    rsum = model.history("rsum")
-    return model.history(metric)[max(rsum, key=rsum.__getitem__)]
 
 
 # --- On curves of validation ---------------------------------------------------------------------------------

@@ -133,6 +133,16 @@ class MeasuredModel:
         """Rows of its history; none of a model that was not trained here."""
         return list(csv.DictReader(io.StringIO(self.history_csv, newline="")))
 
+    @cached_property
+    def best_epoch(self) -> int:
+        """The epoch with the highest rsum on validation; its weights are evaluated."""
+        rsums = self.history("rsum")
+        return max(rsums, key=rsums.__getitem__)
+
+    def validated(self, metric: str) -> float:
+        """A metric on validation of the weights that are evaluated; errors as in `history`."""
+        return self.history(metric)[self.best_epoch]
+
     @property
     def trouble(self) -> str:
         """Why its scores say nothing of the method: `collapsed`, `ranks like chance` under any protocol, or nothing."""
@@ -156,12 +166,12 @@ class MeasuredModel:
     def of_curriculum(self) -> str:
         """The epochs that SH trains, `epochs 1 to 2`, if its weights are of one of them although other epochs follow; else empty."""
         run = self.evaluated.get("spec", {}).get("run", {})
-        curriculum, rsums = run.get("loss", {}).get("curriculum"), self.history("rsum")
-        if not (curriculum and rsums):
+        curriculum = run.get("loss", {}).get("curriculum")
+        if not (curriculum and self.epochs):
             return ""
         epochs = run["schedule"]["epochs"]
         last = first_epoch_after(curriculum, epochs)
-        if last == epochs or max(rsums, key=rsums.__getitem__) > last:
+        if last == epochs or self.best_epoch > last:
             return ""
         return "epoch 1" if last == 1 else f"epochs 1 to {last}"
 

@@ -254,14 +254,14 @@ def known_metrics(
 def best_of(runs: Sequence[str], models: Models) -> str:
     """The run with the highest rsum on validation, averaged over the sound seeds that all have; the first where none was run.
 
-    The rsum of a training is its best epoch's; the weights of that epoch are evaluated. A run without a sound seed is no rival of others.
+    A run without a sound seed is no rival of others.
     """
     rivals = {run: models[run] for run in runs if run in models}
     if len(rivals) < 2:
         return next(iter(rivals), runs[0])
     paired = pair(rivals, None)
-
-    def mean(run: str) -> float:
-        return float(np.mean([max(model.history("rsum").values()) for model in paired.models[run]]))
-
-    return max([run for run in rivals if run not in paired.trouble] or rivals, key=mean)
+    rsums = {
+        run: float(np.mean([model.validated("rsum") for model in side]))
+        for run, side in paired.models.items()
+    }
+    return max([run for run in rivals if run not in paired.trouble] or rivals, key=rsums.__getitem__)
