@@ -75,7 +75,8 @@ def page_group(table: FilledTable, group: FilledGroup) -> list[PageCell]:
     """The head of a group: its heading, and what our numbers come from; none without both."""
     measured_on = f"Ours: {group.measured_on}" if group.measured_on else ""
     spans = (*under(group.heading, classes="stay"), *under(measured_on, classes="stay under"))
-    return [replace(head("", scope="rowgroup", colspan=page_width(table)), spans=spans)] if spans else []
+    width = 2 + table.spec.trainset + len(table.spec.cells) * (1 + table.published)
+    return [replace(head("", scope="rowgroup", colspan=width), spans=spans)] if spans else []
 
 
 def page_rows(table: FilledTable, group: FilledGroup) -> Iterator[tuple[dict[str, str], list[PageCell]]]:
@@ -159,11 +160,6 @@ def page_notes(table: FilledTable, context: ContextSpec) -> list[str]:
 def page_commands(table: FilledTable, commands: Mapping[str, str]) -> list[tuple[str, str]]:
     """Rows that are there, with the command that makes each."""
     return [(row.id, commands[row.run]) for row in table.rows if row.run in commands]
-
-
-def page_width(table: FilledTable) -> int:
-    """Columns of a page's table."""
-    return 2 + table.spec.trainset + len(table.spec.cells) * (1 + table.published)
 
 
 def tint(table: FilledTable) -> str | None:

@@ -326,11 +326,7 @@ def _compare(spec: entries.Table, rows: Sequence[FilledRow]) -> None:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
 
 
-def _commits(ours: Sequence[MeasuredModel]) -> str:
-    return text.listing(sorted({text.commit(*model.trained_by) for model in ours}))
-
-
-def _test_images(model: MeasuredModel, protocol: str) -> str:
+def _test_images(model: Model, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
     test = model.tested(protocol)
     images, fold = test["n_images"], test["fold_size"]
@@ -387,7 +383,7 @@ def flat_rows(table: FilledTable, context: ContextSpec) -> list[dict[str, Any]]:
                 "ours_fold_size": test.get("fold_size"),
                 "ours_n_images": test.get("n_images"),
                 "n_seeds": len(row.ours),
-                "ours_commit": _commits(row.ours),
+                "ours_commit": text.listing(sorted({text.commit(*model.trained_by) for model in row.ours})),
                 "ours_uncommitted": " ".join(dirty_steps(row.ours)),
                 "released_uncommitted": " ".join(dirty_steps(row.released)),
             }

@@ -122,7 +122,11 @@ def draw_gaps(
         Where to draw, which metrics, the verdicts to draw, and what the data are called.
     """
     rows, several = _rows(gaps, context), any(gap.measured.seeds > 1 for gap in gaps)
-    reach = _reach_of_each(metrics, gaps)
+    # The same for all recalls, another for rsum, their sum.
+    reach = {
+        metric: _reach([gap for gap in gaps if (gap.metric == "rsum") == (metric == "rsum")])
+        for metric in metrics
+    }
     heights = [1 + 0.6 * label.count("\n") for label, _ in rows]
     places = [end - height / 2 for end, height in zip(accumulate(heights), heights, strict=True)]
     canvas.set_size_inches(canvas.get_size_inches()[0], 0.75 + 0.165 * sum(heights))
@@ -161,14 +165,6 @@ def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
 def _name(gap: Verdict) -> str:
     """The claim's sentence without its direction, which a panel names, and without its full stop."""
     return re.sub(r" in (caption|image) retrieval\b", "", text.plain(gap.spec.claim)).removesuffix(".")
-
-
-def _reach_of_each(metrics: Sequence[str], gaps: Sequence[Verdict]) -> dict[str, float]:
-    """Metric → how far from zero its panel goes: the same for all recalls, another for rsum, their sum."""
-    return {
-        metric: _reach([gap for gap in gaps if (gap.metric == "rsum") == (metric == "rsum")])
-        for metric in metrics
-    }
 
 
 def _reach(gaps: Sequence[Verdict]) -> float:
