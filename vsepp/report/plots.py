@@ -206,6 +206,11 @@ def interval_marks(
         plot([reach], marker=">", markersize=4.2)
 
 
+def write_beside(axis: Axes, x: float, place: float, words: str, colour: str = INK) -> None:
+    """Words beside the axis at a row's height; `x` counts widths of the axis."""
+    axis.text(x, place, words, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=colour)
+
+
 def empty_panel(axis: Axes, why: str) -> None:
     """A panel that says why there is nothing in it."""
     axis.grid(False)

@@ -189,10 +189,7 @@ def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float]
             axis.plot(gap.published, place, **_PAPERS, markerfacecolor="none", zorder=5)
         if ours := gap.effect:
             plots.interval_marks(axis, place, ours.value, ours.images, ours.seeds, reach=reach)
-        axis.text(
-            1.02, place, _number(gap), transform=axis.get_yaxis_transform(), va="center", fontsize=5.8,
-            color=INK if ours else MUTED,
-        )  # fmt: skip
+        plots.write_beside(axis, 1.02, place, _number(gap), INK if ours else MUTED)
     axis.set_title(text.metrics(metric), loc="left")
     axis.set_xlabel("points")
     axis.grid(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -15,7 +16,7 @@ from vsepp.report.entries import AveragedMetric
 from vsepp.report.figures.base import FigureOfScores
 from vsepp.report.models import mark
 from vsepp.report.pairing import Material, best_of, pair
-from vsepp.report.plots import INK, MUTED, Description
+from vsepp.report.plots import MUTED, Description
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,32 +70,21 @@ class Figure(FigureOfScores):
         less = {
             label: effect for (_, above, label), effect in comparison.effects.items() if above == sound[0]
         }
-        names = [label + mark(paired.models[label]) for label in methods]
-        widened = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
-        width, height = canvas.get_size_inches()[0] + widened, 0.7 + 0.2 * len(methods)
-        beside = _BESIDE + widened
-        inside = width - beside
-        canvas.set_size_inches(width, height)
-        # Places of its own: a layout engine does not see the text beside the axis.
-        canvas.set_layout_engine("none")
-        axis, description = canvas.subplots(), Description()
-        axis.set_position(
-            ((_LEFT + widened) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height)
-        )
+        axis, inches = _axis_of_rows(canvas, [label + mark(paired.models[label]) for label in methods])
+        at_level, at_less = 1 + _LEVEL / inches, 1 + _LESS / inches
+        description = Description()
         for place, (label, method) in enumerate(methods.items()):
             level, why = plots.level_text(method), f", {trouble[label]}" if label in trouble else ""
             seeds = method.seeds if several else None
             plots.interval_marks(axis, place, method.mean, method.images, seeds, hollow=label in trouble)
-            _write(axis, 1 + _LEVEL / inside, place, level, INK)
+            plots.write_beside(axis, at_level, place, level)
             if label in less:
                 difference = _less_text(less[label])
-                _write(axis, 1 + _LESS / inside, place, difference, INK)
+                plots.write_beside(axis, at_less, place, difference)
                 why += f", less the best {difference}"
             description.alt.append(f"{label}: {level}{why}.")
-        _write(axis, 1 + _LEVEL / inside, -0.8, "level", MUTED)
-        _write(axis, 1 + _LESS / inside, -0.8, "less the best", MUTED)
-        axis.set_yticks(range(len(methods)), names, fontsize=6)
-        axis.set_ylim(len(methods) - 0.4, -0.6)
+        plots.write_beside(axis, at_level, -0.8, "level", MUTED)
+        plots.write_beside(axis, at_less, -0.8, "less the best", MUTED)
         axis.set_xlabel(f"Test {text.metrics(metric)}")
         description.caption.append(
             f"{plots.interval_text(several)} Numbers: the mean, and its difference from the best method on the same images and "
@@ -108,9 +98,19 @@ class Figure(FigureOfScores):
         return description
 
 
-def _write(axis: Axes, x: float, place: float, text: str, colour: str) -> None:
-    """Text beside the axis; `x` counts widths of the axis."""
-    axis.text(x, place, text, transform=axis.get_yaxis_transform(), va="center", fontsize=5.8, color=colour)
+def _axis_of_rows(canvas: Canvas, names: Sequence[str]) -> tuple[Axes, float]:
+    """An axis with a name on each row, between room for the names and for what stands beside it; and how many inches wide it is."""
+    widened = max(0.0, _LETTER * max(map(len, names)) - _LEFT)
+    width, height = canvas.get_size_inches()[0] + widened, 0.7 + 0.2 * len(names)
+    beside = _BESIDE + widened
+    canvas.set_size_inches(width, height)
+    # Places of its own: a layout engine does not see the text beside the axis.
+    canvas.set_layout_engine("none")
+    axis = canvas.subplots()
+    axis.set_position(((_LEFT + widened) / width, _BOTTOM / height, 1 - beside / width, 1 - _ABOVE / height))
+    axis.set_yticks(range(len(names)), names, fontsize=6)
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    return axis, width - beside
 
 
 def _less_text(below: Effect) -> str:
