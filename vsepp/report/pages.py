@@ -89,15 +89,7 @@ def write_report(
     commands = {model: command(seeds[0], context) for model, seeds in models.items()}
     git = git_state()
     shared: dict[str, Any] = {"context": context, "git": git, "commands": commands}
-    for table in tables:
-        # As unrounded CSV, as a page of its own, and as a tabular to be read with \input.
-        name = f"tables/{table.id}"
-        rows = flat_rows(table, context)
-        write_text(folder / f"{name}.csv", csv_text(list(rows[0]), rows))
-        write_page(folder / f"{name}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
-        write_page(folder / f"{name}.tex", "table.tex.j2", table=table, **shared)
-    # A document of all tables, which reads the tabulars beside it.
-    write_page(folder / "tables" / "tables.tex", "tables.tex.j2", tables=tables, **shared)
+    _write_tables(tables, folder / "tables", shared)
     _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in models.items():
@@ -106,14 +98,8 @@ def write_report(
         write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
     page = index_page(spec, tables, figures, verdicts, models, scores)
     page["provenance"] = provenance(context, models, scores_counted, git, other_code)
-    write_page(
-        folder / "index.html",
-        "index.html.j2",
-        tables=tables,
-        page=page,
-        ledgers=ledgers(verdicts),
-        **shared,
-    )
+    about = ledgers(verdicts)
+    write_page(folder / "index.html", "index.html.j2", tables=tables, page=page, ledgers=about, **shared)
     # The page that `write_entry` writes leads to this report.
     has_entry = place.parts[-3:-1] == (context.preset, DEFAULT_VARIANT)
     first_page = (place.parents[1] if has_entry else place) / "index.html"
@@ -187,6 +173,16 @@ def _what_next(models: Models, page: Path) -> list[str]:
 
 
 # --- Files for other programs ------------------------------------------------------------------------------------
+
+
+def _write_tables(tables: Sequence[FilledTable], folder: Path, shared: Mapping[str, Any]) -> None:
+    """Write each table as unrounded CSV, as a page, and as a tabular to be read with \\input; and a document that reads all tabulars."""
+    for table in tables:
+        rows = flat_rows(table, shared["context"])
+        write_text(folder / f"{table.id}.csv", csv_text(list(rows[0]), rows))
+        write_page(folder / f"{table.id}.html", "table_page.html.j2", table=table, runs="../runs/", **shared)
+        write_page(folder / f"{table.id}.tex", "table.tex.j2", table=table, **shared)
+    write_page(folder / "tables.tex", "tables.tex.j2", tables=tables, **shared)
 
 
 def _write_claims(verdicts: Sequence[Verdict], file: Path) -> None:
