@@ -33,7 +33,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.machine import return_freed_memory
 from vsepp.data.pictures import FORMATS, read_picture, resized
 from vsepp.data.thumbnails import small_jpeg
-from vsepp.report import TEMPLATES
+from vsepp.report.folders import TEMPLATES
 
 MEGABYTE = 1 << 20
 LARGEST_UPLOAD = 20 * MEGABYTE

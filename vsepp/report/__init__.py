@@ -9,12 +9,3 @@ A number's path: `ranks.npz`, `metrics.json` → `Model` → `pair` or `sound` �
 It imports `models`, `losses`, `evaluation`, `data` and `base`; never torch; matplotlib where something is drawn. Templates
 print: what has a condition is computed here.
 """
-
-from pathlib import Path
-
-_HERE = Path(__file__).resolve().parent
-TEMPLATES = next(
-    (place for place in (_HERE / "templates", _HERE.parents[1] / "reports" / "templates") if place.is_dir()),
-    _HERE,
-)
-"""Folder of the templates of pages, tables and figures: inside an installed package, or in `reports/templates` of a clone."""

@@ -21,11 +21,12 @@ from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.provenance import git_state
 from vsepp.evaluation.intervals import image_intervals
 from vsepp.evaluation.metrics import COMPARED
-from vsepp.report import TEMPLATES, cells, run_page, text
+from vsepp.report import cells, run_page, text
 from vsepp.report.cells import ledgers
 from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.expected import counted, held
 from vsepp.report.figures.differences import write_gaps
+from vsepp.report.folders import TEMPLATES
 from vsepp.report.index_page import best_to_search, index_page, provenance, troubles
 from vsepp.report.models import MadeBy, Model, Models, command, config_of
 from vsepp.report.pairing import Material, level, sound

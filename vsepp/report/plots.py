@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from vsepp.base.files import read_json, whole_file
 from vsepp.base.manifest import require_intact
 from vsepp.evaluation.intervals import Interval, Level
-from vsepp.report import TEMPLATES, text
+from vsepp.report import text
 from vsepp.report.figures.base import AnyFigure, FigureOfLosses, FigureOfRuns
+from vsepp.report.folders import TEMPLATES
 from vsepp.report.models import Models, dirty_steps, mark
 from vsepp.report.pairing import Material, left_out
 

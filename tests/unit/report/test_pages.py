@@ -18,8 +18,9 @@ from trained_models import DIRTY, I2T, OWN, T2I, Models, seal
 
 from vsepp.base import spec as specs
 from vsepp.report.claims import Difference
+from vsepp.report.folders import TEMPLATES
 from vsepp.report.index_page import answer, provenance, tiles
-from vsepp.report.pages import TEMPLATES, headline, write_entry, write_report
+from vsepp.report.pages import headline, write_entry, write_report
 from vsepp.report.verdicts import (
     COLLAPSED,
     LARGER,
