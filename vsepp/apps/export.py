@@ -41,7 +41,7 @@ from vsepp.models.folder import (
     require_files,
 )
 from vsepp.report.entries import HISTORY_FILE
-from vsepp.report.models import Model, seed_folders
+from vsepp.report.models import MeasuredModel, seed_folders
 from vsepp.report.pairing import known_metrics
 from vsepp.report.records import read_results
 

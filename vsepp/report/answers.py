@@ -16,7 +16,7 @@ from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.evaluate import LISTS
 from vsepp.evaluation.test_set import TestSet
 from vsepp.models.similarity.common import Similarity
-from vsepp.report.models import Model
+from vsepp.report.models import MeasuredModel
 from vsepp.report.text import DIRECTIONS
 
 

@@ -15,7 +15,7 @@ from vsepp.base.declared import FOLDS
 from vsepp.report import text
 from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
 from vsepp.report.expected import ABOVE, EQUAL, NOT_HELD, OUTSIDE, WITHIN, State, count_by_word
-from vsepp.report.models import MadeBy, Model, Models, by_other_code, on_scenes
+from vsepp.report.models import MadeBy, MeasuredModel, Models, by_other_code, on_scenes
 from vsepp.report.pairing import in_trouble
 from vsepp.report.plots import Drawn
 from vsepp.report.tables import FilledTable

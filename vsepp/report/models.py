@@ -229,7 +229,7 @@ def on_scenes(models: Models) -> bool:
     return any(ancestor["step"] == "scenes" for manifest in manifests for ancestor in ancestors_of(manifest))
 
 
-def dirty_steps(models: Iterable[Model], training: bool = False) -> tuple[str, ...]:
+def dirty_steps(models: Iterable[MeasuredModel], training: bool = False) -> tuple[str, ...]:
     """Steps behind the metrics or the histories of models, with code or parameters that no commit holds; steps of one model in the
     order of the work."""
     manifests = (model.trained if training else model.evaluated for model in models)

@@ -28,7 +28,7 @@ from vsepp.report.expected import counted, held
 from vsepp.report.figures.differences import write_gaps
 from vsepp.report.folders import TEMPLATES
 from vsepp.report.index_page import best_to_search, index_page, provenance, troubles
-from vsepp.report.models import MadeBy, Model, Models, command, config_of
+from vsepp.report.models import MadeBy, MeasuredModel, Models, command, config_of
 from vsepp.report.pairing import Material, level, sound
 from vsepp.report.plots import write_figure
 from vsepp.report.published import read_published

@@ -1,6 +1,6 @@
 """Which models count, and which are compared: the sound ones, seed by seed, measured on one test set.
 
-From `ranks.npz` and `metrics.json` to a cell or a verdict: `Model` → `pair` or `sound` → `level` or `vsepp.evaluation.intervals.effect`.
+From `ranks.npz` and `metrics.json` to a cell or a verdict: `MeasuredModel` → `pair` or `sound` → `level` or `vsepp.evaluation.intervals.effect`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vsepp.base.errors import VseppError
 from vsepp.evaluation.intervals import Level
 from vsepp.evaluation.metrics import AVERAGED, COMPARED
 from vsepp.report import text
-from vsepp.report.models import Model, Models
+from vsepp.report.models import MeasuredModel, Models
 
 if TYPE_CHECKING:
     from vsepp.report.entries import ContextSpec, ReportSpec
@@ -62,13 +62,13 @@ class Material:
         return {run: why for run in runs if run in self.models and (why := trouble_of(self.models[run]))}
 
 
-def in_trouble(models: Iterable[Model]) -> dict[str, list[int | None]]:
-    """Why scores say nothing of the method → the seeds with such scores; see `Model.trouble`."""
+def in_trouble(models: Iterable[MeasuredModel]) -> dict[str, list[int | None]]:
+    """Why scores say nothing of the method → the seeds with such scores; see `MeasuredModel.trouble`."""
     return _seeds_by((model.trouble, model.seed) for model in models)
 
 
-def of_curriculum(models: Iterable[Model]) -> dict[str, list[int | None]]:
-    """Epochs that SH trains → the seeds whose weights are of one of them; see `Model.of_curriculum`."""
+def of_curriculum(models: Iterable[MeasuredModel]) -> dict[str, list[int | None]]:
+    """Epochs that SH trains → the seeds whose weights are of one of them; see `MeasuredModel.of_curriculum`."""
     return _seeds_by((model.of_curriculum, model.seed) for model in models)
 
 
@@ -80,17 +80,17 @@ def _seeds_by(remarks: Iterable[tuple[str, int | None]]) -> dict[str, list[int |
     return {words: list(of_words) for words, of_words in seeds.items()}
 
 
-def sound(models: Sequence[Model]) -> list[Model]:
+def sound(models: Sequence[MeasuredModel]) -> list[MeasuredModel]:
     """The models on which numbers rest: without the seeds that collapsed or rank like chance; all where no seed is sound."""
     return [model for model in models if not model.trouble] or list(models)
 
 
-def trouble_of(models: Sequence[Model]) -> str:
+def trouble_of(models: Sequence[MeasuredModel]) -> str:
     """`collapsed (seeds 0 and 1)`, where no seed is sound; else empty."""
     return text.troubles(in_trouble(models)) if all(model.trouble for model in models) else ""
 
 
-def left_out(models: Sequence[Model]) -> str:
+def left_out(models: Sequence[MeasuredModel]) -> str:
     """`collapsed (seed 2), left out`: the seeds in trouble beside sound ones; empty without."""
     words = "" if trouble_of(models) else text.troubles(in_trouble(models))
     return f"{words}, left out" if words else ""
@@ -163,7 +163,7 @@ def pair(sides: Models, protocol: str | None) -> Paired:
     )
 
 
-def require_each_seed_once(models: Sequence[Model]) -> None:
+def require_each_seed_once(models: Sequence[MeasuredModel]) -> None:
     """Refuse a seed that is given twice, and several models without a seed.
 
     Raises
@@ -179,7 +179,7 @@ def require_each_seed_once(models: Sequence[Model]) -> None:
         )
 
 
-def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
+def require_one_test(models: Iterable[MeasuredModel], protocol: str) -> list[str]:
     """Refuse models that were measured on different test sets under a protocol.
 
     Returns
@@ -209,7 +209,7 @@ def require_one_test(models: Iterable[Model], protocol: str) -> list[str]:
     return [model.where for model in nameless or doubtful]
 
 
-def _test_differs(first: Model, second: Model, protocol: str) -> str:
+def _test_differs(first: MeasuredModel, second: MeasuredModel, protocol: str) -> str:
     """How the second model's test set differs from the first one's; empty where nothing tells a difference."""
     tests = first.tested(protocol), second.tested(protocol)
     for key in TEST:
@@ -229,7 +229,7 @@ def _test_differs(first: Model, second: Model, protocol: str) -> str:
     return ""
 
 
-def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
+def level(models: Sequence[MeasuredModel], protocol: str, metric: str) -> Level | None:
     """A metric of the models of one side; `None` without models, and where a model has no such number."""
     by_seed = [model.score(protocol, metric) for model in models]
     if not by_seed or None in by_seed:
@@ -242,7 +242,7 @@ def level(models: Sequence[Model], protocol: str, metric: str) -> Level | None:
 
 
 def known_metrics(
-    models: Iterable[Model], protocol: str, metrics: Sequence[str] = COMPARED
+    models: Iterable[MeasuredModel], protocol: str, metrics: Sequence[str] = COMPARED
 ) -> tuple[str, ...]:
     """Those of some metrics that all models have: of short lists of the best not all are known."""
     models = list(models)

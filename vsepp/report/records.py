@@ -48,7 +48,7 @@ from vsepp.report.entries import (
     RUNS_FILE,
     STUDY_FILES,
 )
-from vsepp.report.models import Model, seed_in
+from vsepp.report.models import MeasuredModel, seed_in
 from vsepp.report.pairing import require_each_seed_once
 
 if TYPE_CHECKING:

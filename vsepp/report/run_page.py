@@ -20,7 +20,7 @@ from vsepp.report import text
 from vsepp.report.answers import Answer, Answers, Item
 from vsepp.report.cells import PageCell, head
 from vsepp.report.entries import ContextSpec
-from vsepp.report.models import MadeBy, Model, by_other_code, dirty_steps
+from vsepp.report.models import MadeBy, MeasuredModel, by_other_code, dirty_steps
 from vsepp.report.pairing import in_trouble, known_metrics, of_curriculum, sound, trouble_of
 from vsepp.report.plots import STYLE, Plot, looks
 from vsepp.report.tables import FilledTable

@@ -17,19 +17,19 @@ from vsepp.evaluation.evaluate import evaluate
 from vsepp.evaluation.test_set import TestSet
 from vsepp.evaluation.truth import DEFAULT_FOLD_SIZE, own_captions
 from vsepp.report.entries import HISTORY_FILE, METRICS_FILE, RANKS_FILE
-from vsepp.report.models import Model, seed_folders, seed_in
+from vsepp.report.models import MeasuredModel, seed_folders, seed_in
 from vsepp.report.records import read_results
 
-Source = Path | Model
+Source = Path | MeasuredModel
 """Where a model's ranks are: an evaluation's folder, a file of embeddings, or a model that was read."""
 
 
 def read_sides(
     models: Mapping[str, Source | Sequence[Source]], protocol: str | None, fold_size: int | None
-) -> tuple[str, dict[str, list[Model]]]:
+) -> tuple[str, dict[str, list[MeasuredModel]]]:
     """The protocol under which models are compared, and each model's seeds; arguments and errors as of `vsepp.report.compare.compare`."""
     sides = {name: [_read(source) for source in _sources(model)] for name, model in models.items()}
-    evaluated = [model for side in sides.values() for model in side if isinstance(model, Model)]
+    evaluated = [model for side in sides.values() for model in side if isinstance(model, MeasuredModel)]
     protocol = protocol or _common_protocol(evaluated)
     like = next((model for model in evaluated if protocol in model.metrics), None)
     # Embeddings are ranked in folds as large as the folds of the evaluations beside them.
@@ -37,7 +37,7 @@ def read_sides(
     return protocol, {
         name: [
             _named(source, protocol, like)
-            if isinstance(source, Model)
+            if isinstance(source, MeasuredModel)
             else _ranked(source, protocol, fold_size)
             for source in side
         ]
@@ -48,8 +48,10 @@ def read_sides(
 def _sources(model: Source | Sequence[Source]) -> list[Source]:
     """Where each seed of a model lies."""
     sources: list[Source] = []
-    for source in [model] if isinstance(model, str | Path | Model) else model:
-        sources += [source] if isinstance(source, Model) else seed_folders(Path(source)) or [Path(source)]
+    for source in [model] if isinstance(model, str | Path | MeasuredModel) else model:
+        sources += (
+            [source] if isinstance(source, MeasuredModel) else seed_folders(Path(source)) or [Path(source)]
+        )
     if not sources:
         raise VseppError("expected two models to compare, got none")
     return sources
@@ -57,7 +59,7 @@ def _sources(model: Source | Sequence[Source]) -> list[Source]:
 
 def _read(source: Source) -> Source:
     """A model that was evaluated; a file of embeddings stays a path until its protocol is known."""
-    if isinstance(source, Model) or (source.exists() and not source.is_dir()):
+    if isinstance(source, MeasuredModel) or (source.exists() and not source.is_dir()):
         return source
     results, _, name = source.absolute().as_posix().rpartition("/runs/")
     evaluation = source if (source / METRICS_FILE).is_file() else Path(results, "evaluations", name)
@@ -73,7 +75,7 @@ def _read(source: Source) -> Source:
     return read_results(evaluation, run if trained else None, trained=trained)
 
 
-def _common_protocol(models: Sequence[Model]) -> str:
+def _common_protocol(models: Sequence[MeasuredModel]) -> str:
     """The first protocol that all evaluations have."""
     if not models:
         return "5K"
@@ -84,7 +86,7 @@ def _common_protocol(models: Sequence[Model]) -> str:
     raise VseppError(f"no protocol in common: they were evaluated under {have}; evaluate all under one")
 
 
-def _same_images(model: Model, protocol: str, like: Model) -> str:
+def _same_images(model: MeasuredModel, protocol: str, like: MeasuredModel) -> str:
     """A model's name for what a protocol of another model ranks: the same protocol or, of one fold, another one of its images."""
     if protocol in model.metrics:
         return protocol
@@ -96,7 +98,7 @@ def _same_images(model: Model, protocol: str, like: Model) -> str:
     return ""
 
 
-def _named(model: Model, protocol: str, like: Model | None) -> Model:
+def _named(model: MeasuredModel, protocol: str, like: MeasuredModel | None) -> MeasuredModel:
     """A model with its ranks under the name of a protocol; `like`: a model that was evaluated under it."""
     name = _same_images(model, protocol, like) if like else protocol
     if name in ("", protocol):
@@ -109,7 +111,7 @@ def _named(model: Model, protocol: str, like: Model | None) -> Model:
     return replace(model, metrics={protocol: {**model.metrics[name], "protocol": protocol}}, arrays=arrays)
 
 
-def _ranked(file: Path, protocol: str, fold_size: int) -> Model:
+def _ranked(file: Path, protocol: str, fold_size: int) -> MeasuredModel:
     """The model of a file of embeddings, as they rank here."""
     tested = TestSet.read(file)
     (evaluation,) = evaluate(tested, [own_captions(tested.caption_to_image, protocol, fold_size)])
@@ -119,7 +121,7 @@ def _ranked(file: Path, protocol: str, fold_size: int) -> Model:
         ids["image_ids"] = _ids_digest(tested.image_ids[: test["n_images"]])
     if tested.caption_ids is not None:
         ids["caption_ids"] = _ids_digest(tested.caption_ids[evaluation.truth.tasks["t2i"].queries])
-    return Model(
+    return MeasuredModel(
         name=file.stem,
         seed=seed_in(file),
         where=str(file),

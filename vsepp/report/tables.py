@@ -10,7 +10,7 @@ from vsepp.base.declared import FOLDS
 from vsepp.base.errors import VseppError
 from vsepp.report import entries, text
 from vsepp.report.entries import ContextSpec, Feed, ReportSpec
-from vsepp.report.models import Model, Models, dirty_steps, mark
+from vsepp.report.models import MeasuredModel, Models, dirty_steps, mark
 from vsepp.report.pairing import (
     Material,
     best_of,
@@ -326,7 +326,7 @@ def _compare(spec: entries.Table, rows: Sequence[FilledRow]) -> None:
             row.facts["trainset_label"] += " (1 fold)" if row.facts["protocol"] == "1K" else ""
 
 
-def _test_images(model: Model, protocol: str) -> str:
+def _test_images(model: MeasuredModel, protocol: str) -> str:
     """Which test images were ranked, and how many of them again by a matcher."""
     test = model.tested(protocol)
     images, fold = test["n_images"], test["fold_size"]

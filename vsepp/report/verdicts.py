@@ -15,7 +15,7 @@ from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import Effect, Interval, corrected
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
-from vsepp.report.models import Model, Models
+from vsepp.report.models import MeasuredModel, Models
 from vsepp.report.pairing import Material, Paired, in_trouble, of_curriculum, pair
 
 if TYPE_CHECKING:

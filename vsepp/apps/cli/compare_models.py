@@ -11,7 +11,7 @@ from vsepp.apps.cli.common import a_path, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, did_you_mean, fixes, snakemake
 from vsepp.report.entries import METRICS_FILE
-from vsepp.report.models import Model
+from vsepp.report.models import MeasuredModel
 
 
 def add_steps(steps: Any) -> None:

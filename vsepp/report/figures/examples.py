@@ -14,7 +14,7 @@ from vsepp.base.declared import STRICT, Count
 from vsepp.report import text
 from vsepp.report.answers import Answers
 from vsepp.report.figures.base import FigureOfScores
-from vsepp.report.models import Model, Models
+from vsepp.report.models import MeasuredModel, Models
 from vsepp.report.pairing import Material, pair
 from vsepp.report.plots import Description, empty_panel
 
