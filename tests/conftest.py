@@ -30,8 +30,8 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("MKL_NUM_THREADS", "1")
 
-_PLACES = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _PLACES))
+_FOLDERS = (str(Path(__file__).parent / "support"), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, _FOLDERS))
 
 # What takes longest; and `reproduced` is made by one process at the start, while another does what needs it not.
 _FIRST = [
@@ -121,10 +121,10 @@ def project(reproduced, tmp_path):
 def browser():
     """Chromium of this machine."""
     api = pytest.importorskip("playwright.sync_api", reason="needs playwright: uv sync --group dev")
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
         pytest.skip("needs Chromium: apt-get install chromium")
     with api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield started
         started.close()

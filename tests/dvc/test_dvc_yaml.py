@@ -27,7 +27,7 @@ class Phase:
     unversioned: set[str]
 
     @property
-    def places(self):
+    def folders(self):
         return self.outs | self.unversioned
 
 
@@ -73,21 +73,21 @@ def below(path, folders):
     return {folder for folder in folders if path == folder or path.startswith(folder + "/")}
 
 
-def place(made, phases):
+def folder_of(artefact, phases):
     """The folder of dvc.yaml that an artefact lies in: of its own phase, and kept or not as the plan has it."""
-    phase = phases[made.phase]
-    (folder,) = below(made.folder.as_posix(), phase.outs if made.versioned else phase.unversioned)
+    phase = phases[artefact.phase]
+    (folder,) = below(artefact.folder.as_posix(), phase.outs if artefact.versioned else phase.unversioned)
     return folder
 
 
-def test_every_output_of_a_rule_lies_in_exactly_one_place_and_every_out_is_made(case):
+def test_every_output_of_a_rule_lies_in_exactly_one_folder_and_every_out_is_made(case):
     """An out that nothing makes would stop `dvc repro` after the work is done."""
     project, phases, _ = case
     files = read_summary(project)
-    places = [folder for phase in phases.values() for folder in phase.places]
+    folders = [folder for phase in phases.values() for folder in phase.folders]
     assert len(files) > 100
-    assert [file for file in files if len(below(file, places)) != 1] == []
-    assert [folder for folder in places if len(below(folder, places)) != 1] == [], "places overlap"
+    assert [file for file in files if len(below(file, folders)) != 1] == []
+    assert [folder for folder in folders if len(below(folder, folders)) != 1] == []
     outs = set().union(*(phase.outs for phase in phases.values()))
     assert {folder for file in files for folder in below(file, outs)} == outs
 
@@ -96,20 +96,19 @@ def test_edges_between_phases_are_those_of_the_plan(case):
     project, phases, plan = case
     ensembles = make_plan(project.folder / "params", {"papers": ["vse_infinity"]})
 
-    def read(made, plan):
+    def read(artefact, table):
         """Artefacts that an artefact is made from; where DVC does not keep one, the artefacts that made it."""
-        for path in made.paths.values():
-            if owner := plan.owner(path):
-                yield from [owner] if owner.versioned else read(owner, plan)
+        for path in artefact.paths.values():
+            if owner := table.owner(path):
+                yield from [owner] if owner.versioned else read(owner, table)
 
     outs = set().union(*(phase.outs for phase in phases.values()))
-    found = {name: set() for name in phases}
-    for laid_out in (plan, ensembles):
-        for made in laid_out.table.values():
-            found[made.phase] |= {
-                place(one, phases) for one in read(made, laid_out) if one.phase != made.phase
-            }
-    assert found == {name: phase.deps & outs for name, phase in phases.items()}
+    edges = {name: set() for name in phases}
+    for table in (plan, ensembles):
+        for artefact in table.table.values():
+            owners = [owner for owner in read(artefact, table) if owner.phase != artefact.phase]
+            edges[artefact.phase] |= {folder_of(owner, phases) for owner in owners}
+    assert edges == {name: phase.deps & outs for name, phase in phases.items()}
 
 
 def test_a_phase_makes_its_target_and_verifies_it_and_deletes_nothing(case):
@@ -121,7 +120,7 @@ def test_a_phase_makes_its_target_and_verifies_it_and_deletes_nothing(case):
 
 def test_verification_and_dvc_agree_on_what_is_kept_and_by_which_phase(case):
     _, phases, plan = case
-    verified = {place(made, phases) for made in plan.table.values()}
+    verified = {folder_of(artefact, phases) for artefact in plan.table.values()}
     assert verified >= set().union(*(phase.outs for phase in phases.values()))
 
 
@@ -162,7 +161,7 @@ def test_every_file_that_a_job_reads_and_no_job_makes_is_a_dependency(project):
     sources = {(file, read) for file, inputs in summary.items() for read in inputs if read not in summary}
     assert "reports/templates/index.html.j2" in {read for _, read in sources}
     for output, read in sources:
-        (phase,) = (phase for phase in phases.values() if below(output, phase.places))
+        (phase,) = (phase for phase in phases.values() if below(output, phase.folders))
         assert below(read, phase.deps | phase.unversioned), (output, read)
 
 

@@ -20,7 +20,7 @@ from vsepp.base.errors import VseppError
 from vsepp.base.provenance import peak_memory
 
 SECONDS, HANGING, STARTING = 5.0, 120.0, 900.0
-"""Processor time that one input may take; clock time after which a process counts as hanging, or as never started."""
+"""Processor time that one input may take; clock time after which the process counts as hanging, or as never started."""
 MEMORY = 2 << 30
 """Bytes of address space that reading may take beside what the process has."""
 # What no message may hold: addresses, errors by the name of their class, the number of one of the system.
@@ -37,67 +37,51 @@ class Outcome:
     errors: int = 0
     correct: int = 0
     seconds: float = 0.0
-    """Processor time of reading alone."""
+    """Processor time of reading and of the oracle."""
     slowest: float = 0.0
     memory: int = 0
     """Bytes at most, beside what the process had taken before."""
-    tracebacks: list[str] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-    """Wrong results, inputs that take too long, processes that end, and messages that are none."""
-
-    def add(self, other: "Outcome") -> None:
-        for key in ("inputs", "errors", "correct", "seconds", "tracebacks", "wrong"):
-            setattr(self, key, getattr(self, key) + getattr(other, key))
-        self.slowest, self.memory = max(self.slowest, other.slowest), max(self.memory, other.memory)
+    faults: list[str] = field(default_factory=list)
+    """Tracebacks, wrong results, inputs that take too long, and messages that are none."""
 
 
 def fuzz(names: Sequence[str], inputs: int, first: int = 0) -> dict[str, Outcome]:
-    """Try inputs `first`, `first + 1`, … of each target, in one process; where it ends or hangs, another goes on."""
-    found = {name: Outcome() for name in names}
-    jobs = [(name, first, inputs) for name in names]
+    """Try inputs `first`, `first + 1`, … of each target, in one process; its end or its hanging names the input."""
     context = multiprocessing.get_context("spawn")
-    while jobs:
-        ours, theirs = context.Pipe(duplex=False)
-        process = context.Process(target=_work, args=(jobs, theirs))
-        process.start()
-        theirs.close()
-        at = None
-        try:
-            while jobs:
-                if not ours.poll(STARTING if at is None else HANGING):
-                    process.kill()
-                    break
-                said = ours.recv()
-                if isinstance(said, Outcome):
-                    found[jobs.pop(0)[0]].add(said)
-                    at = None
-                else:
-                    at = said
-        except EOFError:
-            pass
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(names, first, inputs, theirs))
+    process.start()
+    theirs.close()
+    outcomes, current = {}, None
+    try:
+        while len(outcomes) < len(names):
+            if not ours.poll(HANGING if current else STARTING):
+                process.kill()
+                raise RuntimeError(f"{current or 'the process'} hangs")
+            current, outcome = ours.recv()
+            if outcome:
+                outcomes[current] = outcome
+    except EOFError:
         process.join()
-        ours.close()
-        if jobs:  # its outcome is lost: the inputs so far are counted, and what came of them is not
-            name, start, count = jobs[0]
-            if at is None:
-                raise RuntimeError(f"{name}: its undamaged files cannot be prepared or read")
-            found[name].inputs += at - start + 1
-            found[name].wrong.append(f"{name}, input {at}: its process ended ({process.exitcode}) or hung")
-            jobs[0] = (name, at + 1, start + count - at - 1)
-    return found
+        raise RuntimeError(f"{current}: its process ended ({process.exitcode})") from None
+    process.join()
+    return outcomes
 
 
-def _work(jobs, told) -> None:
+def _work(names, first, inputs, sender) -> None:
     from targets import TARGETS
 
     logging.disable()
     warnings.simplefilter("ignore")
-    for name, first, inputs in jobs:
-        with tempfile.TemporaryDirectory() as place:
-            told.send(_tried(TARGETS[name], name, Path(place) / "files", first, inputs, told))
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = _outcome(
+                TARGETS[name], name, Path(folder) / "files", range(first, first + inputs), sender
+            )
+            sender.send((name, outcome))
 
 
-def _tried(target, name, folder, first, inputs, told) -> Outcome:
+def _outcome(target, name, folder, numbers, sender) -> Outcome:
     folder.mkdir()
     context = target.prepare(folder)
     undamaged = target.read(context)
@@ -105,33 +89,31 @@ def _tried(target, name, folder, first, inputs, told) -> Outcome:
     whole = {path: path.read_bytes() for path in sorted(folder.glob(target.files)) if path.is_file()}
     before = _limit_memory()
     outcome = Outcome()
-    for number in range(first, first + inputs):
-        told.send(number)
-        made = random.Random(f"{name}/{number}")
-        path = made.choice(list(whole))
-        path.write_bytes(damaged(made, whole[path], path.suffix))
+    for number in numbers:
+        rng = random.Random(f"{name}/{number}")
+        path = rng.choice(list(whole))
+        path.write_bytes(damaged(rng, whole[path], path.suffix))
         what = f"{name}, input {number} ({path.name})"
-        started, fault = time.process_time(), None
+        sender.send((what, None))
+        started = time.process_time()
         try:
             result = target.read(context)
         except VseppError as error:
-            took = time.process_time() - started
             outcome.errors += 1
             fault = _message_fault(str(error), folder)
         except BaseException:
-            took = time.process_time() - started
-            outcome.tracebacks.append(f"{what}: {traceback.format_exc(limit=-6)}")
+            fault = traceback.format_exc(limit=-6)
         else:
-            took = time.process_time() - started
             fault = _contradiction(target, context, result, undamaged)
             outcome.correct += fault is None
-        if took > SECONDS:
-            fault = f"took {took:.1f} s; {fault or ''}"
+        seconds = time.process_time() - started
+        if seconds > SECONDS:
+            fault = f"took {seconds:.1f} s; {fault or ''}"
         if fault:
-            outcome.wrong.append(f"{what}: {fault}")
+            outcome.faults.append(f"{what}: {fault}")
         outcome.inputs += 1
-        outcome.seconds += took
-        outcome.slowest = max(outcome.slowest, took)
+        outcome.seconds += seconds
+        outcome.slowest = max(outcome.slowest, seconds)
         path.write_bytes(whole[path])
     outcome.memory = max(0, peak_memory() - before)
     return outcome
@@ -150,9 +132,7 @@ def _message_fault(message: str, folder: Path) -> str | None:
     if any(len(line) > 8000 for line in message.split("\n")):
         return f"a message of {len(message)} letters: {message[:300]}"
     names = {folder.name, *(path.name for path in folder.rglob("*"))}
-    return (
-        None if any(name in message for name in names) else f"a message that names no file: {message[:500]}"
-    )
+    return None if any(name in message for name in names) else f"no file in the message: {message[:500]}"
 
 
 def _limit_memory() -> int:

@@ -48,13 +48,14 @@ class Target:
 def table(spec):
     """(image id, split, [(caption id, text)]) of each image."""
     images, captions = read(spec)
-    of = {row: [] for row in range(len(images))}
+    by_image = {row: [] for row in range(len(images))}
     for caption_id, row, text in zip(
         captions["caption_id"], captions["image_index"], captions["text"], strict=True
     ):
-        of[row].append((int(caption_id), text))
+        by_image[row].append((int(caption_id), text))
     return [
-        (*pair, of[row]) for row, pair in enumerate(zip(images["image_id"], images["split"], strict=True))
+        (*pair, by_image[row])
+        for row, pair in enumerate(zip(images["image_id"], images["split"], strict=True))
     ]
 
 
@@ -120,21 +121,21 @@ def same_members(path, result, undamaged):
 
 
 def write_embeddings(folder):
-    made = np.random.default_rng(0)
-    images, captions = (made.standard_normal((n, 4)).astype(np.float32) for n in (3, 15))
+    rng = np.random.default_rng(0)
+    images, captions = (rng.standard_normal((n, 4)).astype(np.float32) for n in (3, 15))
     embedded(images, captions, np.arange(15) // 5).save(folder / "embeddings.npz")
     return folder / "embeddings.npz"
 
 
 def read_embeddings(path):
-    found = TestSet.read(path)
-    under(found)
-    return found
+    test_set = TestSet.read(path)
+    under(test_set)
+    return test_set
 
 
 def embeddings_as_written(path, result, *_):
-    found = {**result.scores.arrays, "caption_to_image": result.caption_to_image}
-    return _arrays_as_written(path, found, ("image_embeddings", "caption_embeddings", "caption_to_image"))
+    arrays = {**result.scores.arrays, "caption_to_image": result.caption_to_image}
+    return _arrays_as_written(path, arrays, ("image_embeddings", "caption_embeddings", "caption_to_image"))
 
 
 def _arrays_as_written(path, result, names):
@@ -144,7 +145,7 @@ def _arrays_as_written(path, result, names):
             if not np.array_equal(written.astype(result[name].dtype), result[name]):
                 return f"{name} is not as written"
         if sorted({*archive.namelist()}) != sorted(archive.namelist()):
-            return "a member that is there twice"
+            return "a repeated member"
     return None
 
 
@@ -162,15 +163,15 @@ def read_checkpoints(folder):
 
 def checkpoints_fit(folder, result, *_):
     """Their numbers have no checksum in the old form; their kinds and sizes must fit the file."""
-    for name, found in zip(("old.pth.tar", "new.pth.tar"), result, strict=True):
-        tensors = {**found.image, **found.text}
+    for name, checkpoint in zip(("old.pth.tar", "new.pth.tar"), result, strict=True):
+        tensors = {**checkpoint.image, **checkpoint.text}
         if not all(
             isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in tensors.items()
         ):
             return "weights that are none"
         if any(value.nbytes > (folder / name).stat().st_size for value in tensors.values()):
             return "more numbers than the file has"
-        json.dumps([found.opt, found.progress])
+        json.dumps([checkpoint.opt, checkpoint.progress])
     return None
 
 
@@ -188,10 +189,8 @@ def write_photographs(folder):
 
 def photographs():
     """One small picture of each kind of file."""
-    made = np.random.default_rng(0)
-    grey = Image.fromarray(made.integers(0, 256, (4, 5), np.uint8)).resize(
-        (20, 16), Image.Resampling.BILINEAR
-    )
+    rng = np.random.default_rng(0)
+    grey = Image.fromarray(rng.integers(0, 256, (4, 5), np.uint8)).resize((20, 16), Image.Resampling.BILINEAR)
     rgb = Image.merge("RGB", [grey, grey.rotate(90), grey.rotate(180)])
     return {
         "a.jpg": (rgb, {"quality": 90}),
@@ -208,12 +207,12 @@ def photographs():
 
 def stored_photographs(folder):
     """Each stored by itself: pixels or what is said of it; raises if none can be stored."""
-    place = folder / "photographs"
-    names = sorted(path.name for path in place.iterdir())
+    photographs = folder / "photographs"
+    names = sorted(path.name for path in photographs.iterdir())
     shutil.rmtree(folder / "out", ignore_errors=True)
     shutil.rmtree(folder / "state", ignore_errors=True)
     images = pd.DataFrame({"container": "images", "member": names, "split": "train"})
-    spec = corpus("any", "karpathy", {"images": place})
+    spec = corpus("any", "karpathy", {"images": photographs})
     build_store(images, spec, paths(spec), StoreSpec("squash", 16), folder / "out", folder / "state", 1)
     return np.array(open_store(folder / "out"))
 

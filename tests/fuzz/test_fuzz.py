@@ -21,7 +21,7 @@ def test_damaged_files_of_every_kind():
             f"{name}: {outcome.inputs:,} inputs, {outcome.errors:,} errors, {outcome.correct:,} correct results, "
             f"{outcome.seconds:.0f} s, slowest {outcome.slowest:.2f} s, {outcome.memory / 2**20:.0f} MB"
         )
-    findings = [finding for outcome in outcomes.values() for finding in outcome.tracebacks + outcome.wrong]
-    assert not findings, f"{len(findings)} findings\n" + "\n\n".join(findings[:10])
+    faults = [fault for outcome in outcomes.values() for fault in outcome.faults]
+    assert not faults, f"{len(faults)} faults\n" + "\n\n".join(faults[:10])
     for outcome in outcomes.values():
         assert outcome.errors + outcome.correct == outcome.inputs == INPUTS and outcome.errors

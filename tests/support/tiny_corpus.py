@@ -4,8 +4,6 @@ And how to train on it: here, cut short, or in a process that is to be killed.
 """
 
 import dataclasses
-import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,8 +15,7 @@ from specs import change
 
 from vsepp.base.placement import Placing
 from vsepp.base.publish import EMBEDDINGS
-from vsepp.base.run_spec import RunSpec
-from vsepp.base.spec import CropSpec, from_dict
+from vsepp.base.spec import CropSpec
 from vsepp.data.captions import Tokens, Vocabulary
 from vsepp.data.tables import write_tables
 from vsepp.data.vectors import tfidf_vectors
@@ -128,13 +125,6 @@ def run_in(folder, run, data, init_from=None, folders=None, **options):
     data = dataclasses.replace(data, folders={**data.folders, **started, **(folders or {})})
     facts = train(run, data, folder / "out", folder / "state", CPU, **options)
     return folder / "out", facts
-
-
-def train_alone(spec, corpus, out, state):
-    """Train with a checkpoint after every step."""
-    torch.set_num_threads(1)
-    run = from_dict(RunSpec, json.loads(spec))
-    train(run, data_of(run, Path(corpus)), Path(out), Path(state), CPU, checkpoint_seconds=0)
 
 
 def weights(folder):

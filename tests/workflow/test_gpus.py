@@ -39,11 +39,11 @@ def planned_jobs(project, *arguments, **resources):
     for block in re.split(r"\n(?=rule |localrule )", text)[1:]:
         rule = re.match(r"\w+ (\w+)", block)[1]
         about = re.search(r"wildcards: (?:run|evaluation)=([\w-]+)/", block)
-        given = dict(re.findall(r"(\w+)=(\d+)", re.search(r"resources: (.*)", block)[1]))
+        granted = dict(re.findall(r"(\w+)=(\d+)", re.search(r"resources: (.*)", block)[1]))
         threads = re.search(r"threads: (\d+)", block)
         jobs[rule, about[1] if about else None] = {
-            "part": int(given.get("gpu_part", 0)),
-            "gpu": int(given.get("gpu", 0)),
+            "part": int(granted.get("gpu_part", 0)),
+            "gpu": int(granted.get("gpu", 0)),
             "threads": int(threads[1]) if threads else 1,
         }
     return jobs
@@ -55,7 +55,7 @@ def test_runs_that_read_features_share_a_gpu_all_others_take_a_whole_one_and_an_
     fresh.edit("params/papers/vsepp/runs.yaml", new=f"\nboth: {entry}\n")
     fresh.config["only"] = [*RUNS, "both"]
     profile = yaml.safe_load((fresh.folder / "profiles/slurm/config.yaml").read_text())
-    wanted = [f"{rule}:gpu={given['gpu']}" for rule, given in profile["set-resources"].items()]
+    wanted = [f"{rule}:gpu={resources['gpu']}" for rule, resources in profile["set-resources"].items()]
     jobs = planned_jobs(with_gpus(fresh, 2), "--set-resources", *wanted, runs_per_gpu=3, threads=6)
     whole = {"part": 3, "gpu": 1, "threads": 6}
     frozen = {"part": 1, "gpu": 1, "threads": 2}
@@ -77,5 +77,5 @@ def test_without_gpus_nothing_is_counted_in_parts(fresh):
 def test_there_are_as_many_parts_as_the_gpus_have_and_their_number_reruns_nothing(project):
     resources = {"runs_per_gpu": 3}
     assert with_gpus(project, 2).planned(resources=resources) == {}
-    said = project.run("all_features", "--forcerun", "pictures", resources=resources)
-    assert re.search(r"Provided resources: .*gpu_part\D+6\b", said)
+    output = project.run("all_features", "--forcerun", "pictures", resources=resources)
+    assert re.search(r"Provided resources: .*gpu_part\D+6\b", output)

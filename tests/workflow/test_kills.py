@@ -46,10 +46,10 @@ def require_whole(project, expected):
     """The results are equal, no unfinished work is left, and nothing is to be done."""
     wait_until(lambda: not at_work(project.folder), seconds=600)  # what outlived its Snakemake
     assert differing(content(project), expected) == []
-    found = (path for top in FOLDERS for path in (project.folder / top).rglob("*"))
+    paths = (path for top in FOLDERS for path in (project.folder / top).rglob("*"))
     assert not [
         path
-        for path in found
+        for path in paths
         if (path.name.startswith(".") and path.name not in (".state", ".snakemake_timestamp"))
         or (path.parent.name == ".state" and path.is_dir() and path.name not in ("plans",))
     ]
@@ -58,12 +58,12 @@ def require_whole(project, expected):
 
 def steps_of(project, snakemake):
     """Processes of the steps that a call of Snakemake has started, without those that outlived an earlier call."""
-    found = []
+    processes = []
     for pid, command in at_work(project.folder).items():
         with suppress(ProcessLookupError):
             if "make" in command and os.getsid(pid) == snakemake:
-                found.append(pid)
-    return sorted(found)
+                processes.append(pid)
+    return sorted(processes)
 
 
 def killed(project, way, moments):

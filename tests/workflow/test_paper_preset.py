@@ -88,7 +88,8 @@ def finished(tmp_path_factory):
         }
         config = {**CONFIG, "archives": str(folder / "archives"), "sources": sources}
         project = copy_of_the_project(folder / "work", config)
-        project.run("reproduce_tables")
+        project.run("all_downloads")
+        project.make()
     return project, server.requests, served
 
 
@@ -126,9 +127,8 @@ def test_files_came_from_the_second_mirror_once_and_the_unknown_sum_was_recorded
     }
 
 
-def test_a_second_call_has_nothing_to_do_with_other_mirrors_and_nothing_large_is_left(finished):
+def test_nothing_is_left_to_do_with_other_mirrors_and_no_archive_was_unpacked(finished):
     project, *_ = finished
     sources = {name: {**keys, "mirrors": []} for name, keys in project.config["sources"].items()}
     assert project.planned("reproduce_tables", sources=sources) == {}
-    assert not list((project.folder / "results/paper/tapes").glob("*/epoch-*.npy"))
     assert not [name for _, _, files in os.walk(project.folder) for name in files if name.endswith(".jpg")]

@@ -40,40 +40,43 @@ def test_a_report_that_is_refused_leaves_the_last_one(project):
     report = project.folder / REPORT
     before = {path: path.read_bytes() for path in report.rglob("*.*") if path.name != MANIFEST}
     project.edit("reports/templates/table.html.j2", new="{{ nothing }}")
-    said = project.refusal(*project.snakemake("reproduce_tables"))
-    assert "'nothing' is undefined" in said
-    assert len(said) < 20_000, "what a report holds is not printed"
+    output = project.refusal(*project.snakemake("reproduce_tables"))
+    assert "'nothing' is undefined" in output
+    assert len(output) < 20_000, "what a report holds is not printed"
     assert before and {path: path.read_bytes() for path in before} == before
 
 
 def test_deleted_tables_figures_and_manifests_and_what_they_show_are_made_again_and_nothing_else(project):
     report = project.folder / REPORT
-    html, gaps = report / "tables/table2.html", report / "figures/gaps.svg"
-    deleted = [report / "tables/table2.csv", report / "figures/figure1.svg", gaps, html]
-    metrics = project.folder / EVALUATION / "metrics.json"
-    before = {file: file.read_bytes() for file in (*deleted[:3], metrics)}
+    manifest, html = report / MANIFEST, report / "tables/table2.html"
+    kept = manifest.rename(project.folder / "kept.json")
+    assert project.planned("reproduce_tables") == {"report": 1}
+    manifest.write_bytes(b'{"step": "repo')
+    assert project.planned("reproduce_tables") == {"report": 1}
+    kept.rename(manifest)
     html.unlink()
     assert project.planned("reproduce_tables") == {"report": 1}
-    assert (report / MANIFEST).is_file()  # a dry run removes nothing
-    for file in (*deleted, metrics):
-        file.unlink(missing_ok=True)
-    made = project.manifests()
-    project.run("reproduce_tables")
-    assert {file: file.read_bytes() for file in before} == before
-    assert html.is_file()
-    assert project.remade(made) == {EVALUATION, REPORT}
+    assert manifest.is_file(), "a dry run removes nothing"
 
-    (report / MANIFEST).unlink()
-    assert project.planned("reproduce_tables") == {"report": 1}
-    (report / MANIFEST).write_bytes(b'{"step": "repo')
-    made = project.manifests()
+    metrics = project.folder / EVALUATION / "metrics.json"
+    files = [
+        report / "tables/table2.csv",
+        report / "figures/figure1.svg",
+        report / "figures/gaps.svg",
+        metrics,
+    ]
+    before, manifests = {file: file.read_bytes() for file in files}, project.manifests()
+    for file in files:
+        file.unlink()
     project.run("reproduce_tables")
-    assert project.remade(made) == {REPORT}
+    assert {file: file.read_bytes() for file in files} == before
+    assert html.is_file()
+    assert project.remade(manifests) == {EVALUATION, REPORT}
     assert project.planned("reproduce_tables") == {}
     assert "verified" in project.vsepp("verify")
     with (report / "claims.csv").open("a") as file:
         file.write("mine\n")
-    assert "claims.csv is not what its step wrote" in project.vsepp("verify", status=1)
+    assert f"{REPORT}: claims.csv" in project.vsepp("verify", status=1)
 
 
 def test_an_ensemble_is_one_entry_and_one_more_evaluation(project):

@@ -37,9 +37,6 @@ def pixels_of(source, **options):
     return np.asarray(rgb(source, **options))
 
 
-"""Tags of 8-bit grey: bits, black is 0, one channel."""
-
-
 # Where pictures come from
 
 
@@ -86,9 +83,7 @@ def test_a_cut_jpeg_with_an_end_marker_is_partly_grey():
     ("data", "kind"),
     [
         (b"", "empty"),
-        (b"<!DOCTYPE html><p>404", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS"),
-        (b"%PDF-1.7\n", "PDF"),
         (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(99), "HEIC"),
         (bytes(2000), "zeros"),
     ],
@@ -151,10 +146,10 @@ def tiff_with(image: Image.Image, tags: dict[int, int]) -> bytes:
     data = bytearray(encoded(image, "TIFF", tiffinfo={ORIENTATION: 6, DESCRIPTION: "of a dog"}))
     (start,) = struct.unpack_from("<I", data, 4)
     (count,) = struct.unpack_from("<H", data, start)
-    for place in range(start + 2, start + 2 + 12 * count, 12):
-        (tag,) = struct.unpack_from("<H", data, place)
+    for entry in range(start + 2, start + 2 + 12 * count, 12):
+        (tag,) = struct.unpack_from("<H", data, entry)
         if tag in tags:
-            struct.pack_into("<I", data, place + 8, tags[tag])
+            struct.pack_into("<I", data, entry + 8, tags[tag])
     return bytes(data)
 
 
@@ -193,13 +188,12 @@ def jpeg_with(marker: int, data: bytes) -> bytes:
     [
         jpeg_with(0xE1, b"Exif\0\0garbage!"),
         jpeg_with(0xE2, b"ICC_PROFILE\0\5\1"),
-        jpeg_with(0xED, b"Photoshop 3.0\x008BIM\x04\x04\0\0\xff\xff\xff\xff"),
         png_with(b"eXIf", b"bad"),
         png_with(b"tEXt", b"a\0b", whole=False),
         png_with(b"zTXt", b"k\0\0" + zlib.compress(bytes(1 << 26))),
         encoded(picture(), "WEBP", exif=b"bad", lossless=True),
     ],
-    ids=["exif", "icc", "photoshop", "png exif", "text", "long text", "webp exif"],
+    ids=["exif", "icc", "png exif", "text", "long text", "webp exif"],
 )
 def test_a_good_picture_with_broken_metadata_is_read(data):
     image = read_picture(data, "a", upright=True)
@@ -218,10 +212,9 @@ def test_16_bit_grey_is_scaled_and_not_clipped_to_white(kind, order):
     assert np.array_equal(pixels, np.rint(ramp.astype(float) / 257)[..., None].repeat(3, axis=2))
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.float32])
-def test_values_without_a_white_are_refused(dtype):
+def test_values_without_a_white_are_refused():
     with pytest.raises(VseppError, match=r"a\.jpg: its pixels"):
-        rgb(encoded(Image.fromarray(np.full((20, 20), 300, dtype)), "TIFF"))
+        rgb(encoded(Image.fromarray(np.full((20, 20), 300, np.int32)), "TIFF"))
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "La", "RGBa"])

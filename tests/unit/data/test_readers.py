@@ -26,11 +26,11 @@ def captions_of(spec):
     return read(spec)[1]
 
 
-def at(*place, value):
-    """An edit that puts a value at a place of a JSON document."""
+def at(*path, value):
+    """An edit that puts a value at a path of a JSON document."""
 
     def edit(document):
-        *outer, last = place
+        *outer, last = path
         for key in outer:
             document = document[key]
         document[last] = value
@@ -95,11 +95,6 @@ BAD_COCO = {
         "train_captions",
         at("annotations", 2, value=[]),
         "captions_train2014.json: annotations[2]",
-    ),
-    "an id as text": (
-        "train_captions",
-        at("annotations", 2, value={"id": "7", "image_id": 3, "caption": "x"}),
-        "captions_train2014.json: annotations[2].id … '7'",
     ),
     "an id beyond 64 bits": (
         "train_captions",
@@ -176,8 +171,8 @@ BAD_KARPATHY = {
         "images[3] … sentid 1 … b.jpg",
     ),
     "no captions": (lambda images: images[2].update(sentences()), "images[2] … a.jpg"),
-    "an empty caption": (at(2, "sentences", 0, "raw", value=" \t"), "sentid 4 … a.jpg"),
     "half a letter": (at(2, "sentences", 0, "raw", value="\ud800"), "sentid 4 … a.jpg"),
+    "an empty caption": (at(2, "sentences", 0, "raw", value=" \t"), "sentid 4 … a.jpg"),
     "a caption that is no text": (at(4, "sentences", 1, "raw", value=None), "sentid 9 … e.jpg … null"),
     "an image twice": (
         lambda images: images.append({**images[0], "split": "test", **sentences(90, 91)}),
@@ -185,18 +180,9 @@ BAD_KARPATHY = {
     ),
     "no file name": (lambda images: images[0].pop("filename"), "images[0].filename"),
     "sentences that disagree": (at(0, "sentids", value=[0, 77]), "images[0] … [1, 77]"),
-    "an entry that is no object": (lambda images: images.insert(1, "d.jpg"), "images[1] … 'd.jpg'"),
     **{
         f"the name {name!r}": (at(2, "filename", value=name), "images[2]")
-        for name in (
-            "../a.jpg",
-            "/etc/passwd",
-            "x/../../a.jpg",
-            "a\0.jpg",
-            "a\x1b[2J.jpg",
-            "\ud800.jpg",
-            "C:/a.jpg",
-        )
+        for name in ("/etc/passwd", "x/../../a.jpg", "a\0.jpg", "a\x1b[2J.jpg", "\ud800.jpg", "C:/a.jpg")
     },
 }
 
@@ -273,7 +259,6 @@ def test_flickr8k_images_of_a_list_without_captions_are_named_with_file_and_line
 
 # What stands in the file → what stands there instead → what the message names. a's captions are lines 7 and 8.
 BAD_TOKENS = {
-    "no tab": (b"a.jpg#0\ta", b"a.jpg#0 a", "line 7 … a.jpg#0 a"),
     "digits of another script": (b"a.jpg#1", "a.jpg#١".encode(), "line 8"),
     "a number twice": (b"a.jpg#1\t", b"a.jpg#0\t", "line 8 … 0 of 'a.jpg' … 1"),
     "no UTF-8": (b"a.jpg caption 1", b"a.jpg caf\xe9 1", "line 8, byte 18"),

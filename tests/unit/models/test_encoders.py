@@ -43,9 +43,9 @@ def test_normalise_scales_each_channel():
     assert (crops[1] == 0).all()
 
 
-@pytest.mark.parametrize("architecture", ["mini/vgg_maxi", "timm/vgg19", "torchvision/vgg20"])
+@pytest.mark.parametrize("architecture", ["timm/vgg19", "torchvision/vgg20"])
 def test_an_unknown_architecture_is_named(architecture):
-    with pytest.raises(VseppError, match=r"'.*(vgg_maxi|timm|vgg20)'"):
+    with pytest.raises(VseppError, match=r"'.*(timm|vgg20)'"):
         build_encoder(spec(architecture))
 
 

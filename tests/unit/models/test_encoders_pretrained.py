@@ -115,7 +115,6 @@ def test_files_that_are_no_weights_are_refused_and_no_pickle_is_executed(tmp_pat
     [
         ("weights.pth", b"truncated"),
         ("weights.safetensors", b"x" * 100),
-        ("weights.onnx", b""),
         ("absent.pth", None),
     ],
 )
@@ -131,7 +130,6 @@ def test_damaged_and_missing_files_are_named(tmp_path, name, content):
     [
         ("mini/vgg_mini", "pip"),
         ("torchvision/resnet18", "torchvision/IMAGENET9K"),
-        ("torchvision/resnet18", "pip"),
         ("lite/efficientnet_lite0", "torchvision/DEFAULT"),
     ],
 )

@@ -112,7 +112,6 @@ def test_weights_of_a_frozen_run_leave_the_encoder_alone_and_a_live_ones_replace
     "changes",
     [
         {"model__joint_dim": 10**12},
-        {"model__text__dim": 10**9},
         {"model__joint_dim": 10**30},
         {"model__text": Component("bert", {"layers": 10**9, "hidden": 4, "heads": 2})},
         {"encoder__architecture": "vit/vit_mini", "encoder__input_size": 8192, "finetune_from": "it"},

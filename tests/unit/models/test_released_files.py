@@ -158,10 +158,10 @@ def test_programs_are_refused_and_never_run(tmp_path, name):
     assert not (tmp_path / "canary").exists()
 
 
-@pytest.mark.parametrize("place", range(3))
-def test_a_program_in_the_header_is_refused(tmp_path, place):
+@pytest.mark.parametrize("row", range(3))
+def test_a_program_in_the_header_is_refused(tmp_path, row):
     header = [MAGIC, PROTOCOL, SYSTEM]
-    header[place] = hostile_programs(tmp_path / "canary")["os.system"]
+    header[row] = hostile_programs(tmp_path / "canary")["os.system"]
     path = tmp_path / "a.pth.tar"
     path.write_bytes(b"".join(Pickler().dump(value) for value in header))
     with pytest.raises(VseppError, match=r"a\.pth\.tar: "):
@@ -205,13 +205,10 @@ LOOP = []
 LOOP.append(LOOP)
 # Flags or weights → what the message names.
 VALUES = {
-    "an array as a flag": ({"opt": {"x": np.ones(3)}}, "numpy"),
     "a tensor as a flag": ({"opt": {"x": torch.ones(3)}}, "opt.x"),
-    "a set as a flag": ({"opt": {"x": {1}}}, "opt.x is a set"),
     "bytes inside a flag": ({"opt": {"x": {"y": [b"z"]}}}, r"opt.x.y is a bytes"),
     "a path as a flag": ({"opt": {"x": Path("x")}}, "pathlib"),
     "a flag that holds itself": ({"opt": {"x": LOOP}}, "nested"),
-    "a list as weights": ({"weights": {"w": [1.0]}}, "model.1.'w'"),
     "weights without a name": ({"weights": {1: torch.ones(2)}}, "model.1.1"),
     "weights without numbers": ({"weights": {"w": torch.ones(2, device="meta")}}, "model.1.'w'"),
     "sparse weights": ({"weights": {"w": torch.eye(2).to_sparse()}}, "model.1.'w'"),
@@ -221,10 +218,10 @@ VALUES = {
 
 @pytest.mark.parametrize("case", VALUES)
 def test_values_of_other_types_are_named_and_take_no_memory(tmp_path, case):
-    values, place = VALUES[case]
+    values, message = VALUES[case]
     flags = argparse.Namespace(**values.get("opt", {"x": 1}))
     torch.save({"model": [{}, values.get("weights", {})], "opt": flags}, tmp_path / "m.pth.tar")
-    with pytest.raises(VseppError, match=rf"m\.pth\.tar: .*{place}"):
+    with pytest.raises(VseppError, match=rf"m\.pth\.tar: .*{message}"):
         read_checkpoint(tmp_path / "m.pth.tar")
 
 
@@ -232,9 +229,7 @@ def test_values_of_other_types_are_named_and_take_no_memory(tmp_path, case):
     "values",
     [
         ["<pad>", "<start>"],
-        {"<pad>": 0, "<start>": 1},
         {"word2idx": {"<pad>": 0}, "idx2word": ["<pad>"]},
-        {"word2idx": {"<pad>": 0}, "idx2word": {"0": 7}},
         {"word2idx": {"<pad>": 0}, "idx2word": {"x": "a"}},
         {"word2idx": {"a": 0}, "idx2word": {"0": "<pad>"}},
     ],

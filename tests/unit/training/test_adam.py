@@ -75,7 +75,6 @@ def test_adamw_with_factors_of_one_and_no_decay_is_adam(rates):
 @pytest.mark.parametrize(
     ("options", "entry"),
     [
-        ({"rates": (("image_encoder.", 0.1),)}, "rates: 'image_encoder.'"),
         ({"rates": (("text", 0.1), ("text.gru", 0.5))}, "rates: 'text.gru'"),
         ({"no_decay": ("bias", "norm1")}, "no_decay: 'norm1'"),
     ],

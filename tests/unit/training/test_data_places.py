@@ -22,8 +22,8 @@ RUNS = {
 WHAT = {"1C": "image features", "tape": "tape"}
 
 
-def data_on(place, run, corpus, device=tiny.CPU):
-    return load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(device, place))
+def data_on(option, run, corpus, device=tiny.CPU):
+    return load_training_data(run, tiny.artefacts(corpus, run.encoder.name), Placing(device, option))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -31,19 +31,19 @@ def test_a_training_is_the_same_wherever_its_data_lie(corpus, tmp_path, name):
     run = RUNS[name]
     first, _ = run_in(tmp_path / "mapped", run, data_on("mapped", run, corpus))
     what = WHAT.get(name.partition(",")[0], "image store")
-    for place, where in (("auto", "mapped"), ("device", "device")):
-        data = data_on(place, run, corpus)
+    for option, where in (("auto", "mapped"), ("device", "device")):
+        data = data_on(option, run, corpus)
         assert data.images.data_on == {what: "mapped" if what == "tape" else where}
-        out, _ = run_in(tmp_path / place, run, data)
+        out, _ = run_in(tmp_path / option, run, data)
         assert_same_results(first, out)
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("place", ["auto", "device", "mapped"])
+@pytest.mark.parametrize("option", ["auto", "device", "mapped"])
 @pytest.mark.parametrize("name", [name for name in RUNS if name != "inline"])
-def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, place, cuda):
+def test_inputs_on_a_gpu_are_those_of_a_cpu_and_wait_for_nothing(corpus, name, option, cuda):
     run = tiny.change(RUNS[name], schedule__negative_set=5, loss__mask_same_image=True)
-    on_cpu, on_gpu = data_on("mapped", run, corpus), data_on(place, run, corpus, cuda)
+    on_cpu, on_gpu = data_on("mapped", run, corpus), data_on(option, run, corpus, cuda)
     drawn = next(
         epoch_batches(
             len(on_cpu.pairs), dataclasses.replace(run.schedule, batch_size=16, negative_set=5), 0, 0

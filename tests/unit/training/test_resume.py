@@ -1,19 +1,12 @@
 """A training that is killed, at any moment and more than once, ends like one that was not."""
 
-import multiprocessing
-import os
-import random
-import signal
-import time
-
 import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
 from tiny_corpus import Killed, assert_same_results, killed_at, run_in, weights
 
-from vsepp.base.spec import Component, to_json
-from vsepp.training.checkpoint import FILE
+from vsepp.base.spec import Component
 
 pytestmark = [pytest.mark.resume, pytest.mark.usefixtures("package")]
 
@@ -99,22 +92,16 @@ def test_a_killed_training_ends_bit_identical_with_one_that_was_not(corpus, sets
     assert states[0].exists() == (run.loss.name in ("info_nce", own_loss.RUN.loss.name))
 
 
-def test_a_training_killed_in_its_validation_validates_again(corpus, tmp_path):
+@pytest.mark.parametrize(
+    ("validations", "steps"), [(1, STEPS), (3, 0)], ids=["in the second epoch", "before the test split"]
+)
+def test_a_training_killed_in_a_validation_validates_again(corpus, tmp_path, validations, steps):
     data = tiny.data_of(tiny.LEGACY, corpus)
     whole, _ = run_in(tmp_path / "whole", tiny.LEGACY, data)
     with pytest.raises(Killed):
-        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 1, "eval"), checkpoint_seconds=0)
-    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, STEPS))  # those of the third epoch
-    assert_same_results(whole, out)
-
-
-def test_a_training_killed_after_its_last_epoch_embeds_the_test_split(corpus, tmp_path):
-    data = tiny.data_of(tiny.LEGACY, corpus)
-    whole, facts = run_in(tmp_path / "whole", tiny.LEGACY, data)
-    with pytest.raises(Killed):
-        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, facts["epochs"], "eval"), checkpoint_seconds=0)
+        run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, validations, "eval"), checkpoint_seconds=0)
     assert not (tmp_path / "cut" / "out").exists()
-    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, 0))  # no step is taken again
+    out, _ = run_in(tmp_path / "cut", tiny.LEGACY, killed_at(data, steps))  # so many steps are left
     assert_same_results(whole, out)
 
 
@@ -127,48 +114,6 @@ def test_a_training_that_ends_early_ends_there_again(corpus, tmp_path):
     with pytest.raises(Killed):
         run_in(tmp_path / "cut", run, killed_at(data, facts["epochs"] * STEPS - 1), checkpoint_seconds=0)
     out, _ = run_in(tmp_path / "cut", run, data)
-    assert_same_results(whole, out)
-
-
-@pytest.fixture(scope="module")
-def processes():
-    """Makes processes that find torch loaded and are otherwise new."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["vsepp.training.loop", "vsepp.training.data"])
-    return context
-
-
-def written_at(path):
-    """When a file was written; `None` where there is none."""
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:
-        return None
-
-
-def test_a_process_killed_at_random_moments_ends_bit_identical(corpus, tmp_path, processes):
-    run = tiny.change(tiny.LEGACY, schedule__epochs=24, schedule__negative_set=24)
-    out, state = tmp_path / "out", tmp_path / "state"
-    seed = int(time.time())
-    moments = random.Random(seed)
-    for _ in range(3):
-        before = written_at(state / FILE)
-        arguments = (to_json(run), str(corpus), str(out), str(state))
-        process = processes.Process(target=tiny.train_alone, args=arguments)
-        process.start()
-        deadline = time.monotonic() + 120
-        while written_at(state / FILE) in (None, before):
-            assert process.is_alive() and time.monotonic() < deadline
-            time.sleep(0.002)
-        time.sleep(moments.uniform(0, 0.15))
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        assert process.exitcode == -signal.SIGKILL, f"seed {seed}"
-        assert not out.exists()
-        assert len(list(state.glob("[!.]*"))) <= 1
-    data = tiny.data_of(run, corpus)
-    run_in(tmp_path, run, data)
-    whole, _ = run_in(tmp_path / "whole", run, data)
     assert_same_results(whole, out)
 
 
