@@ -11,7 +11,7 @@ VALUES = [
     None, True, 0, -1, 1 << 40, 1 << 70, 1e300, float("nan"), "", "x", "\0", "\ud800", "7", [], [[]], {}, {"a": 1}, "../x",
 ]  # fmt: skip
 TYPES = ["|O", "<f8", ">f4", "<f2", "|S0", "<U9", "<i8", "|b1", "<c8", "<M8[s]", "<f3", "", "('<f4', (2,))"]
-NAMES = ["../x", "/x", "a/", "", "a\x1bb", "C:x", "extra.npy", "__MACOSX/x"]
+NAMES = ["../x", "/x", "a/", "a\x1bb", "C:x", "extra.npy", "__MACOSX/x"]
 SIZES = [0, 1, -1, 9, 99, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1]
 
 

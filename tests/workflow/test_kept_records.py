@@ -38,7 +38,7 @@ def test_a_record_stands_for_a_model_until_its_parameters_change(project):
     program, *arguments = shlex.split(re.search(r"<pre[^>]*>(snakemake .*)</pre>", page)[1])
     jobs = project.output(program, "--dry-run", *arguments)
     assert f"results/tiny/logs/again/train/{VSE0}/seed-0.log" in jobs, "the run is made beside its record"
-    assert re.findall(r"^train +(\d+)$", jobs, re.MULTILINE) == ["1"]
+    assert set(re.findall(r"^train +(\d+)$", jobs, re.MULTILINE)) == {"1"}
 
     assert "0 models" in project.vsepp("record")
     assert "A−B" in project.vsepp("compare", VSE0, VSEPP)

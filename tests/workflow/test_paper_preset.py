@@ -15,6 +15,7 @@ from raw_layouts import write_coco, write_precomp
 from torchvision.models import get_model
 
 from vsepp.base.digests import file_digest
+from vsepp.pipeline.plan import DOWNLOADS
 
 pytestmark = [pytest.mark.workflow, pytest.mark.whole]
 CROPS, REGIONS = "coco-vsepp-rc-rv", "inf-flickr-regions"
@@ -88,7 +89,7 @@ def finished(tmp_path_factory):
         }
         config = {**CONFIG, "archives": str(folder / "archives"), "sources": sources}
         project = copy_of_the_project(folder / "work", config)
-        project.run("all_downloads")
+        project.run(*(DOWNLOADS / name for name in served))
         project.make()
     return project, server.requests, served
 

@@ -97,14 +97,6 @@ def test_errors_that_pass_are_tried_again_and_a_server_may_ask_for_some_time(tmp
     assert [request.status for request in server.requests] == [status, status, 200]
 
 
-@pytest.mark.parametrize("status", [404, 416])
-def test_errors_that_stay_go_to_the_next_mirror(tmp_path, content, status):
-    with serve({"a": Served(content, always=status), "b": content}) as server:
-        facts = get(source(server, "a", "b", sha256=sha(content)), tmp_path)
-    assert [(request.name, request.status) for request in server.requests] == [("a", status), ("b", 200)]
-    assert facts["url"] == server.url("b")
-
-
 @pytest.mark.parametrize(
     ("fault", "statuses"), [("refuse_ranges", [200, 416, 200]), ("ignore_ranges", [200, 200])]
 )
