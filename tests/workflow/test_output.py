@@ -7,18 +7,12 @@ pytestmark = pytest.mark.workflow
 VSE0, VSEPP, RC, FT = RUNS
 REPORT = "reports/tiny/paper/vsepp"
 LOGS = "results/tiny/logs/paper"
+PRESET = "params/presets/tiny.yaml"
 
 
-@pytest.fixture
-def again(project):
-    """A project that is to train a run for a second seed."""
-    return project, {"only": [VSE0], "seeds": [0, 1]}
-
-
-def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_came_out(again):
-    project, config = again
+def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_came_out(project):
     before = project.manifests()
-    output = project.run("reproduce_tables", **config)
+    output = project.run("reproduce_tables", only=[VSE0], seeds=[0, 1])
     for rule in ("train", "evaluate"):
         assert f"(log: {LOGS}/{rule}/{VSE0}/seed-1.log)\n" in output
     for chatter in ("Reason:", "Host:"):
@@ -32,10 +26,10 @@ def test_a_new_seed_is_trained_alone_and_the_run_tells_what_it_does_and_what_cam
 
 
 def test_a_job_that_fails_shows_its_log_and_what_does_not_depend_on_it_is_made(project):
-    runs = {VSEPP: {"learning_rate": 1e38}}
-    output = project.refusal(
-        *project.snakemake("reproduce_tables", only=[VSE0, VSEPP], label="broken", runs=runs)
-    )
-    assert f"results/tiny/logs/broken/train/{VSEPP}/seed-0.log" in output
+    metrics = project.evaluation(VSE0) / "metrics.json"
+    metrics.unlink()
+    project.edit(PRESET, "\nruns:\n", f"\nruns:\n  {VSEPP}: {{learning_rate: 1.0e+38}}\n")
+    output = project.refusal(*project.snakemake("reproduce_tables", only=[VSE0, VSEPP]))
+    assert f"{LOGS}/train/{VSEPP}/seed-0.log" in output
     assert f"run {VSEPP}: " in output and "nan" in output
-    assert (project.folder / f"results/tiny/broken/runs/{VSE0}/seed-0/model.safetensors").is_file()
+    assert metrics.is_file()
