@@ -34,7 +34,7 @@ from vsepp.data.captions import END, SPECIAL, START, Tokens, Vocabulary
 from vsepp.data.tables import CAPTIONS, IMAGES, read_tables, write_tables
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.encode import embed_captions, embed_images, evaluation_mode
-from vsepp.evaluation.ranks import rank as rank_truth
+from vsepp.evaluation.ranks import rank_positives
 from vsepp.evaluation.truth import own_captions
 from vsepp.features.captions import open_captions
 from vsepp.features.frozen import FILE as FEATURES
@@ -119,7 +119,7 @@ def rank(folder: Path, pairs: int) -> dict[str, float]:
         queries = embed_captions(model, texts, asking, CPU)
     embedded = time.monotonic()
     scores = EmbeddingScores(vectors, queries, run.model.similarity)
-    ranks = rank_truth(scores, own_captions(asking))
+    ranks = rank_positives(scores, own_captions(asking))
     return {
         "embed_seconds": embedded - started,
         "rank_seconds": time.monotonic() - embedded,

@@ -27,7 +27,7 @@ from vsepp.base.manifest import MANIFEST
 from vsepp.base.run_spec import seeded
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
-from vsepp.pipeline.table import Table, read_table
+from vsepp.pipeline.table import ArtefactTable, read_table
 from vsepp.report.records import Study, read_results, write_study
 
 ARCHIVES = ("Flickr8k_Dataset.zip", "Flickr8k_text.zip")
@@ -68,7 +68,7 @@ def prepare(folder: Path, archives: Path | None, *, tiny: bool = False) -> None:
     table.write(folder / PLANS)
 
 
-def _needed(archives: Path, tiny: bool) -> Table:
+def _needed(archives: Path, tiny: bool) -> ArtefactTable:
     """Artefacts that the runs and their start runs need, each once, seed by seed; with `tiny`, of one run.
 
     Raw files have their place below the archives, which lie elsewhere on the machine with the GPU.
@@ -87,7 +87,7 @@ def _needed(archives: Path, tiny: bool) -> Table:
     rows = {}
     for artefact in dict.fromkeys(artefacts):
         rows[artefact.kind, artefact.name] = _with_raw(artefact, lambda path: path.relative_to(archives))
-    return Table(plan.preset, plan.variant, plan.lock, plan.resources, {}, rows)
+    return ArtefactTable(plan.preset, plan.variant, plan.lock, plan.resources, {}, rows)
 
 
 def _with_raw(artefact: Artefact, place: Callable[[Path], Path]) -> Artefact:
@@ -134,7 +134,7 @@ def _make(job: Artefact, prepared: Path, archives: Path, device: torch.device, s
     """Call a step of the package in its own process, which has to end in time."""
     here = _with_raw(job, lambda path: archives.absolute() / path)
     resources = ResourceKeys(threads=torch.get_num_threads(), memory_mb=1, keep_tapes=True)
-    table = Table("first-light", "first-light", Path(), resources, {}, {(here.kind, here.name): here})
+    table = ArtefactTable("first-light", "first-light", Path(), resources, {}, {(here.kind, here.name): here})
     plan = table.write(prepared.absolute() / ".state")
     command = [sys.executable, "-m", "vsepp.apps.cli", "make", job.kind, job.name, "--plan", str(plan)]
     if job.step.gpu(job.spec) != "none":

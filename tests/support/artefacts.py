@@ -6,7 +6,7 @@ from pathlib import Path
 from vsepp.pipeline.settings import ResourceKeys
 from vsepp.pipeline.step import Artefact, Input
 from vsepp.pipeline.steps import STEPS
-from vsepp.pipeline.table import SourceFile, Table
+from vsepp.pipeline.table import ArtefactTable, SourceFile
 
 
 def artefact(kind, folder, spec, code, inputs=None, raw=None, files=()):
@@ -41,4 +41,4 @@ def written(folder, *artefacts, sources=None, lock="sources.lock.yaml"):
     files = {source.file: SourceFile(source, path, False) for source, path in (sources or {}).items()}
     table = {(row.kind, row.name): row for row in artefacts}
     resources = ResourceKeys(threads=1, memory_mb=1, keep_tapes=True)
-    return Table("own", "own", Path(lock), resources, files, table).write(folder)
+    return ArtefactTable("own", "own", Path(lock), resources, files, table).write(folder)

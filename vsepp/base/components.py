@@ -64,7 +64,7 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Description:
+class Declaration:
     """What a component declares."""
 
     options: type
@@ -226,7 +226,7 @@ class _NoOptions:
 
 
 @cache
-def describe(kind: str, name: str) -> Description:
+def describe(kind: str, name: str) -> Declaration:
     """What a component declares, read from its source; errors as in `load`."""
     from vsepp.base import declared
 
@@ -252,7 +252,7 @@ def describe(kind: str, name: str) -> Description:
             f"{source_file(module)}: class Options: {error}; expected a frozen dataclass of numbers, text "
             "and Literals, each with a default"
         ) from error
-    return Description(options, constants)
+    return Declaration(options, constants)
 
 
 def _defined(module: str) -> set[str]:

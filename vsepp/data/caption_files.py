@@ -35,7 +35,7 @@ BESIDE, TABLES = (".txt", ".caption"), (".csv", ".tsv", ".json", ".jsonl")
 _DELIMITERS = ("\t", ";", "|", ",")
 
 
-class Row(NamedTuple):
+class CaptionRow(NamedTuple):
     """A caption of an image; `image` and `split` as the table gives them."""
 
     number: int
@@ -54,7 +54,7 @@ class CaptionTable:
     where: str
     """What messages call the file."""
     has_splits: bool = False
-    rows: list[Row] = field(default_factory=list)
+    rows: list[CaptionRow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """Rows that are left out: where, and why."""
 
@@ -128,7 +128,9 @@ def read_beside(container: Container, pictures: Iterable[str]) -> tuple[CaptionT
             for number, line in enumerate(text.splitlines() or [""], start=1):
                 if line.strip() or not text:  # a file without text is an empty caption, as an empty cell is
                     table.rows.append(
-                        Row(len(table.rows) + 1, picture, line.strip(), None, f"{where}: line {number}")
+                        CaptionRow(
+                            len(table.rows) + 1, picture, line.strip(), None, f"{where}: line {number}"
+                        )
                     )
     return table, sorted(chain(*unowned.values()))
 
@@ -222,7 +224,7 @@ def _add(
     split = str(entry.get(names["split"]) or "").strip() if table.has_splits else None
     captions = captions if captions and isinstance(captions, list) else [captions]
     for number, caption in enumerate(captions, start=first):
-        table.rows.append(Row(number, image, caption, split, where))
+        table.rows.append(CaptionRow(number, image, caption, split, where))
 
 
 def _add_cells(table: CaptionTable, text: str, columns: Mapping[str, str]) -> None:

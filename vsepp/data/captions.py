@@ -24,7 +24,7 @@ from vsepp.base.spec import AS_WRITTEN, CaptionKeys, VocabularySpec, from_dict, 
 from vsepp.data.arrays import read_npz
 
 if TYPE_CHECKING:
-    from vsepp.data.tables import Columns, Table
+    from vsepp.data.tables import Columns, ParquetTable
 
 TOKENS_FILE, VOCABULARY_FILE = "tokens.npz", "vocabulary.json"
 TOKENIZERS = {
@@ -75,7 +75,7 @@ def _word_tokenizer() -> Any:
     return NLTKWordTokenizer()
 
 
-def captions_in(splits: tuple[str, ...], captions: Table | Columns, what: str) -> np.ndarray:
+def captions_in(splits: tuple[str, ...], captions: ParquetTable | Columns, what: str) -> np.ndarray:
     """Which captions are in some splits, bool `(n_captions,)`; refused if none is, in a message that
     begins with `what`."""
     chosen = np.isin(captions["split"], splits)
@@ -120,7 +120,7 @@ class Vocabulary:
     """How captions are read."""
 
     @classmethod
-    def from_captions(cls, captions: Table | Columns, spec: VocabularySpec) -> Vocabulary:
+    def from_captions(cls, captions: ParquetTable | Columns, spec: VocabularySpec) -> Vocabulary:
         """Words that occur at least `spec.threshold` times in the captions of `spec.splits`; a split that the
         corpus lacks adds none.
 
@@ -293,7 +293,7 @@ class Tokens:
         return cls(ids, offsets, kind)
 
     @classmethod
-    def from_captions(cls, captions: Table, vocabulary: Vocabulary) -> Tokens:
+    def from_captions(cls, captions: ParquetTable, vocabulary: Vocabulary) -> Tokens:
         """Ids of every caption of the table, whatever its split, in its order."""
         return cls.from_lists(map(vocabulary.encode, captions["text"]), vocabulary.kind)
 

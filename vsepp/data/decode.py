@@ -29,7 +29,7 @@ from vsepp.data.arrays import open_rows
 from vsepp.data.container import Container
 from vsepp.data.pictures import picture_size, read_picture, resized, stored_size
 from vsepp.data.store import FILE, SIZES, offsets_of
-from vsepp.data.tables import Table, read_tables
+from vsepp.data.tables import ParquetTable, read_tables
 
 log = logging.getLogger("vsepp")
 
@@ -51,7 +51,7 @@ def make_store(
 
 
 def build_store(
-    images: Table,
+    images: ParquetTable,
     spec: CorpusSpec,
     files: Mapping[str, Path],
     store: StoreSpec,
@@ -146,7 +146,7 @@ def _warn(facts: Mapping[str, Any], store: StoreSpec) -> None:
         )
 
 
-def _equal_files(images: Table, sums: Sequence[str]) -> int:
+def _equal_files(images: ParquetTable, sums: Sequence[str]) -> int:
     """Number of images whose file equals another image's; the log says it."""
     copies = [count for count in Counter(sums).values() if count > 1]
     splits = Counter(sha256 for sha256, _ in set(zip(sums, images["split"], strict=True)))
@@ -160,7 +160,7 @@ def _equal_files(images: Table, sums: Sequence[str]) -> int:
     return sum(copies)
 
 
-def _photographs(images: Table, spec: CorpusSpec, files: Mapping[str, Path]) -> Photographs:
+def _photographs(images: ParquetTable, spec: CorpusSpec, files: Mapping[str, Path]) -> Photographs:
     if not len(images):
         raise VseppError(f"corpus {spec.name}: no images to store; check its splits")
     if (np.asarray(images["container"]) == "").any():

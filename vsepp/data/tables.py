@@ -29,7 +29,7 @@ Columns = dict[str, np.ndarray]
 """Name → column `(rows,)`; text as Python strings."""
 
 
-class Table:
+class ParquetTable:
     """Columns of equal length, as arrays by name. A column is read from its file when it is first asked for.
 
     Reading a column does not import pandas, which would take a fifth of the time that a
@@ -91,7 +91,7 @@ def write_tables(folder: Path, images: Columns | pd.DataFrame, captions: Columns
             pq.write_table(table, partial, compression="zstd")
 
 
-def read_tables(folder: Path) -> tuple[Table, Table]:
+def read_tables(folder: Path) -> tuple[ParquetTable, ParquetTable]:
     """Read the tables of a corpus.
 
     Returns
@@ -106,7 +106,9 @@ def read_tables(folder: Path) -> tuple[Table, Table]:
     VseppError
         If a table is missing, unreadable, not as its step wrote it or has other columns.
     """
-    return Table(folder / "images.parquet", IMAGES), Table(folder / "captions.parquet", CAPTIONS)
+    return ParquetTable(folder / "images.parquet", IMAGES), ParquetTable(
+        folder / "captions.parquet", CAPTIONS
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,9 @@ class SplitRows:
     """int64 `(n_captions,)`, each caption's image as a position in `images`."""
 
 
-def split_rows(images: Table, captions: Table, split: str, limit: int | None = None) -> SplitRows:
+def split_rows(
+    images: ParquetTable, captions: ParquetTable, split: str, limit: int | None = None
+) -> SplitRows:
     """Find a split in the tables of a corpus.
 
     Parameters

@@ -12,7 +12,7 @@ from PIL import Image
 from vsepp.base.files import write_arrays, write_text
 from vsepp.base.spec import PicturesSpec
 from vsepp.data.store import WholeImages
-from vsepp.data.tables import Table
+from vsepp.data.tables import ParquetTable
 
 _SIDE = 128
 """The longer side, pixels; smaller images stay unchanged."""
@@ -21,7 +21,11 @@ _QUALITY = 80
 
 
 def make_pictures(
-    spec: PicturesSpec, images: Table, captions: Table, pixels: np.ndarray | WholeImages, out: Path
+    spec: PicturesSpec,
+    images: ParquetTable,
+    captions: ParquetTable,
+    pixels: np.ndarray | WholeImages,
+    out: Path,
 ) -> int:
     """Shrink the test images and gather their captions.
 

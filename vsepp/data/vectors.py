@@ -16,7 +16,7 @@ from vsepp.data.arrays import read_npz
 from vsepp.data.captions import captions_in, tokenize
 
 if TYPE_CHECKING:
-    from vsepp.data.tables import Table
+    from vsepp.data.tables import ParquetTable
 
 FILE = "vectors.npz"
 
@@ -66,7 +66,7 @@ class CaptionVectors:
             return cls(**read_npz(path, ("values", "columns", "offsets"), expected))
 
 
-def tfidf_vectors(captions: Table, splits: tuple[str, ...]) -> CaptionVectors:
+def tfidf_vectors(captions: ParquetTable, splits: tuple[str, ...]) -> CaptionVectors:
     """TF-IDF of every caption of a table, whatever its split.
 
     A number is how often a word occurs in the caption, times log(N / n) if n of the N captions of the splits

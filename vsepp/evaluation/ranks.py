@@ -103,10 +103,10 @@ def retrieval_ranks(tested: TestSet, device: Any = None) -> Ranks:
     scores = tested.scores
     if device is not None and isinstance(scores, EmbeddingScores):
         scores = scores.on(device)
-    return rank(scores, own_captions(tested.caption_to_image))
+    return rank_positives(scores, own_captions(tested.caption_to_image))
 
 
-def rank(scores: Scores, truth: Truth) -> Ranks:
+def rank_positives(scores: Scores, truth: Truth) -> Ranks:
     """Rank every positive of every query of a truth among all images and captions; see `rank_counts`."""
     return task_ranks(truth, rank_counts(scores, truth), scores.depths)
 

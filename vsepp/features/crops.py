@@ -21,7 +21,7 @@ from vsepp.base.spec import CropSpec
 from vsepp.data.store import WholeImages
 
 if TYPE_CHECKING:
-    from vsepp.data.tables import Table
+    from vsepp.data.tables import ParquetTable
 
 StoredImages = Placed | WholeImages
 """Images of a store: uint8 `(n_images, side, side, 3)`, as an array, a memory map or a tensor on any device;
@@ -175,7 +175,7 @@ class CaptionCrops:
     """Seed of the random crops."""
 
     @classmethod
-    def from_table(cls, captions: Table, crop: CropSpec, draw: int) -> CaptionCrops:
+    def from_table(cls, captions: ParquetTable, crop: CropSpec, draw: int) -> CaptionCrops:
         """Take images and ids from a captions table."""
         return cls(
             crop,

@@ -33,7 +33,7 @@ from vsepp.models.encoder import ImageEncoder, build_encoder, encoder_dim, load_
 from vsepp.models.sets import ImageBatch
 
 if TYPE_CHECKING:
-    from vsepp.data.tables import Table
+    from vsepp.data.tables import ParquetTable
 
 
 class EvalImages(Protocol):
@@ -222,7 +222,7 @@ class RandomCrops:
 
 
 def open_images(
-    run: RunSpec, folders: Mapping[str, Path], images: Table, captions: Table, placing: Placing
+    run: RunSpec, folders: Mapping[str, Path], images: ParquetTable, captions: ParquetTable, placing: Placing
 ) -> Images:
     """Open what a run trains and validates on.
 

@@ -34,7 +34,7 @@ from vsepp.data.readers.precomp import (
     member_of,
     rows_per_image,
 )
-from vsepp.data.tables import Table, read_tables
+from vsepp.data.tables import ParquetTable, read_tables
 
 log = logging.getLogger("vsepp")
 
@@ -63,7 +63,7 @@ def make_published(spec: CorpusSpec, corpus: Path, files: Mapping[str, Path], ou
 
 
 def import_precomputed(
-    spec: CorpusSpec, images: Table, files: Mapping[str, Path], out: Path
+    spec: CorpusSpec, images: ParquetTable, files: Mapping[str, Path], out: Path
 ) -> dict[str, Any]:
     """Write `out/features.npy`, float32 `(n_images, vectors, dim)`, rows as in the images table.
 
@@ -134,7 +134,7 @@ def raw_features(files: Mapping[str, Path]) -> dict[str, Path]:
     return {prefix: Path(rows.where) for prefix, rows in feature_files(container).items()}
 
 
-def _parts(spec: CorpusSpec, images: Table, files: Mapping[str, Path]) -> dict[str, _Part]:
+def _parts(spec: CorpusSpec, images: ParquetTable, files: Mapping[str, Path]) -> dict[str, _Part]:
     """The part of each file that the table names, checked against the file."""
     parts = {}
     expected: list[str] = []

@@ -49,7 +49,7 @@ _MAX_VIOLATION = {"max_of_hinges": True, "sum_of_hinges": False}
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class ReleasedCheckpoint:
     """Content of a released checkpoint."""
 
     image: dict[str, torch.Tensor]
@@ -97,7 +97,7 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
     return {**content.progress, "opt": content.opt, "words": len(words)}
 
 
-def read_checkpoint(path: Path) -> Checkpoint:
+def read_checkpoint(path: Path) -> ReleasedCheckpoint:
     """Read a released checkpoint onto the CPU: a file of `torch.save`, of PyTorch 0.1.12 to 1.5 (sequential) or newer (zip).
 
     Raises
@@ -121,7 +121,9 @@ def read_checkpoint(path: Path) -> Checkpoint:
         opt = {key: _plain(value, f"opt.{key}") for key, value in vars(flags).items()}
         progress = {key: _plain(value, key) for key, value in progress.items()}
         most = path.stat().st_size
-        return Checkpoint(_tensors(image, "model.0", most), _tensors(text, "model.1", most), opt, progress)
+        return ReleasedCheckpoint(
+            _tensors(image, "model.0", most), _tensors(text, "model.1", most), opt, progress
+        )
 
 
 class _NumpyType:
@@ -236,7 +238,7 @@ def read_words(path: Path) -> tuple[str, ...]:
     return words
 
 
-def disagreements(content: Checkpoint, run: RunSpec) -> list[str]:
+def disagreements(content: ReleasedCheckpoint, run: RunSpec) -> list[str]:
     """Disagreements of a checkpoint's flags with a run, one text each: key, value of the file, value of the run.
 
     Sizes and networks are compared when the weights are loaded. Flags that the file lacks are left out, and so are flags
@@ -276,7 +278,7 @@ def disagreements(content: Checkpoint, run: RunSpec) -> list[str]:
     return wrong
 
 
-def our_state(content: Checkpoint) -> dict[str, torch.Tensor]:
+def our_state(content: ReleasedCheckpoint) -> dict[str, torch.Tensor]:
     """The weights under their names here."""
     # Early versions of torchvision put dropout before each linear layer of VGG's classifier, not after it.
     old_vgg = "cnn.classifier.1.weight" in content.image

@@ -12,7 +12,7 @@ from vsepp.base.spec import SourceSpec
 from vsepp.base.words import bytes_text
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.step import Artefact
-from vsepp.pipeline.table import SourceFile, Table
+from vsepp.pipeline.table import ArtefactTable, SourceFile
 from vsepp.report.records import Study, study_of
 
 DOWNLOADS = Path("resources") / "downloads"
@@ -68,7 +68,7 @@ class PlannedModel:
 
 
 @dataclass(frozen=True)
-class Plan(Table):
+class Plan(ArtefactTable):
     """What one invocation computes: its table, with the parameters and models that it was laid out from."""
 
     parameters: Parameters

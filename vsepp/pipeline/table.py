@@ -47,7 +47,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Table:
+class ArtefactTable:
     """What one invocation makes, and with what."""
 
     preset: str
@@ -200,8 +200,8 @@ class Table:
         return path
 
 
-def read_table(path: Path) -> Table:
-    """Read a table that `Table.write` wrote.
+def read_table(path: Path) -> ArtefactTable:
+    """Read a table that `ArtefactTable.write` wrote.
 
     Raises
     ------
@@ -213,7 +213,7 @@ def read_table(path: Path) -> Table:
     with reading(path, expected):
         if value_digest(written)[:16] != path.stem:
             raise VseppError(f"is not as it was written; expected {expected}")
-        return Table(
+        return ArtefactTable(
             preset=written["preset"],
             variant=written["variant"],
             lock=Path(written["lock"]),

@@ -63,7 +63,7 @@ _WARM_UP = 0.1
 
 
 @dataclass(frozen=True)
-class Settings:
+class Pretraining:
     """Supervised training on labelled single-object scenes; sides in pixels."""
 
     seed: int = 1
@@ -81,15 +81,15 @@ def main(folder: Path) -> None:
 
     use_cpu(1)
     for architecture in ARCHITECTURES:
-        encoder, accuracy = pretrain(architecture, Settings())
+        encoder, accuracy = pretrain(architecture, Pretraining())
         path = folder / f"{architecture}.safetensors"
         path.parent.mkdir(parents=True, exist_ok=True)
         state = {key: value.contiguous() for key, value in encoder.network.state_dict().items()}
-        save_file(state, path, {"settings": json.dumps(asdict(Settings()))})
+        save_file(state, path, {"settings": json.dumps(asdict(Pretraining()))})
         print(path, accuracy)
 
 
-def pretrain(architecture: str, settings: Settings) -> tuple[ImageEncoder, dict[str, float]]:
+def pretrain(architecture: str, settings: Pretraining) -> tuple[ImageEncoder, dict[str, float]]:
     """Train an encoder on labelled images.
 
     Equal seeds give equal weights, bit for bit, on one CPU with one number of threads.
@@ -105,14 +105,14 @@ def pretrain(architecture: str, settings: Settings) -> tuple[ImageEncoder, dict[
     targets = torch.from_numpy(labels)
     held_out = max(1, int(_HELD_OUT * len(images)))
     torch.manual_seed(settings.seed)  # initial weights, and dropout
-    encoder = build_encoder(spec_of(architecture, settings))
+    encoder = build_encoder(encoder_spec(architecture, settings))
     head = nn.Linear(encoder.dim, sum(len(values) for values in LABELS.values()))
     _fit(encoder, head, images[held_out:], targets[held_out:], settings)
     encoder.eval()
     return encoder, _accuracy(encoder, head, images[:held_out], targets[:held_out])
 
 
-def spec_of(architecture: str, settings: Settings) -> EncoderSpec:
+def encoder_spec(architecture: str, settings: Pretraining) -> EncoderSpec:
     """An encoder before it is trained."""
     return EncoderSpec(
         name=architecture,
@@ -125,7 +125,7 @@ def spec_of(architecture: str, settings: Settings) -> EncoderSpec:
     )
 
 
-def labelled_scenes(settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+def labelled_scenes(settings: Pretraining) -> tuple[np.ndarray, np.ndarray]:
     """Render the images to learn from.
 
     Returns
@@ -174,7 +174,7 @@ def _shade(tone: str, rng: np.random.Generator) -> np.ndarray:
 
 
 def _fit(
-    encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor, settings: Settings
+    encoder: ImageEncoder, head: nn.Linear, images: np.ndarray, targets: torch.Tensor, settings: Pretraining
 ) -> None:
     """Minimise the cross entropy on random crops."""
     rng = np.random.default_rng([settings.seed, 1])

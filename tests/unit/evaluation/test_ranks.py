@@ -18,7 +18,7 @@ from processes import python
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
 from vsepp.evaluation.embedding_scores import EmbeddingScores, on_grid
-from vsepp.evaluation.ranks import rank, retrieval_ranks
+from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import Positives, own_captions
 
@@ -132,7 +132,7 @@ def test_ranks_equal_the_double_loop_whatever_holds_the_scores(problem, similari
         forms = [EmbeddingScores(images, captions, similarity, device) for device in DEVICES]
         forms += [ScoreMatrix(scores), lists_of(scores, *reversed(scores.shape))]
         for form in forms:
-            assert_ranks(rank(form, truth), scores, truth)
+            assert_ranks(rank_positives(form, truth), scores, truth)
 
 
 @settings(max_examples=100, deadline=None)
@@ -141,11 +141,11 @@ def test_what_a_list_leaves_out_is_tied_below_it(problem, data):
     images, captions, truth = problem
     scores = score_matrix(images, captions, DOT)
     lists = lists_of(scores, *(data.draw(st.integers(1, size)) for size in reversed(scores.shape)))
-    ranks = rank(lists, truth)
+    ranks = rank_positives(lists, truth)
     for task, table in (("i2t", scores), ("t2i", scores.T)):
         below = np.full(table.shape, -np.inf)
         np.put_along_axis(below, *lists.lists[task], axis=1)
-        alone = rank(ScoreMatrix(below if task == "i2t" else below.T), truth)[task]
+        alone = rank_positives(ScoreMatrix(below if task == "i2t" else below.T), truth)[task]
         np.testing.assert_array_equal(ranks[task].ranks, alone.ranks)
 
 

@@ -21,7 +21,7 @@ from vsepp.data.tables import read_tables, split_rows
 from vsepp.evaluation.best import best_columns
 from vsepp.evaluation.encode import encode_split
 from vsepp.evaluation.evaluate_run import evaluate_run
-from vsepp.evaluation.ranks import rank, retrieval_ranks
+from vsepp.evaluation.ranks import rank_positives, retrieval_ranks
 from vsepp.evaluation.rerank import Reranker
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import own_captions
@@ -118,7 +118,7 @@ def test_the_scores_are_the_matchers_and_the_items_the_best_of_the_embeddings(op
 def test_of_k_all_images_ranks_are_the_matchers_alone(opened):
     pairs, _ = opened(change(FUSION, k=IMAGES))
     tested, evaluation = evaluated(pairs)
-    alone = rank(ScoreMatrix(by_pairs(pairs)), own_captions(tested.caption_to_image))
+    alone = rank_positives(ScoreMatrix(by_pairs(pairs)), own_captions(tested.caption_to_image))
     assert np.array_equal(evaluation.ranks["t2i"].best, alone["t2i"].best)
     assert not np.array_equal(evaluation.ranks["t2i"].best, retrieval_ranks(tested)["t2i"].best)
 

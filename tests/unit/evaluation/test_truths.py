@@ -10,7 +10,7 @@ from vsepp.base.errors import VseppError
 from vsepp.evaluation.best import BestLists
 from vsepp.evaluation.evaluate import save
 from vsepp.evaluation.metrics import METRICS, per_image
-from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank, retrieval_ranks
+from vsepp.evaluation.ranks import TaskRanks, kept_ranks, rank_positives, retrieval_ranks
 from vsepp.evaluation.scores import ScoreMatrix
 from vsepp.evaluation.truth import Positives, Truth, own_captions
 
@@ -22,7 +22,7 @@ def test_metrics_equal_loops_over_ranked_lists():
     own = [set(rng.choice(gallery, rng.integers(1, 9), replace=False).tolist()) for _ in range(n_queries)]
     pairs = np.array([(query, item) for query, items in enumerate(own) for item in items])
     some = Positives.from_pairs(pairs[:1, 1], pairs[:1, 0])
-    ranks = rank(ScoreMatrix(scores), truth_of(Positives.from_pairs(*pairs.T), some))["i2t"]
+    ranks = rank_positives(ScoreMatrix(scores), truth_of(Positives.from_pairs(*pairs.T), some))["i2t"]
     hits = [[item in items for item in np.argsort(-row)] for row, items in zip(scores, own, strict=True)]
     expected = {
         # Wrong items above the first hit: all before it.
@@ -49,7 +49,7 @@ def test_a_tie_counts_half_in_every_place():
     # One query, positives a and b; items by score: a, [b, wrong], wrong.
     scores = np.array([[4.0, 3.0, 3.0, 1.0]])
     truth = truth_of(Positives.from_pairs(np.array([0, 0]), np.array([0, 1])), Positives.from_pairs([0], [0]))
-    ranks = rank(ScoreMatrix(scores), truth)["i2t"]
+    ranks = rank_positives(ScoreMatrix(scores), truth)["i2t"]
     np.testing.assert_array_equal(ranks.ranks, [0, 0.5])
     np.testing.assert_array_equal(ranks.places, [0, 1.5])
     # b lies at place 1.5 from 0, below R = 2: it counts, with a precision of 2 of 2.5.
@@ -92,7 +92,7 @@ def test_a_truth_is_named_by_its_ids_whatever_the_order_of_the_rows():
 
 
 def rank_matrix(scores, owner):
-    return rank(ScoreMatrix(np.array(scores)), own_captions(np.array(owner)))
+    return rank_positives(ScoreMatrix(np.array(scores)), own_captions(np.array(owner)))
 
 
 def lists(items=((0, 1),), scores=((2.0, 1.0),)):

@@ -22,7 +22,7 @@ from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint
-from vsepp.models.released import Checkpoint, import_released, our_state, read_words
+from vsepp.models.released import ReleasedCheckpoint, import_released, our_state, read_words
 from vsepp.models.sets import ImageBatch
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
@@ -205,7 +205,7 @@ def test_the_papers_networks_find_their_weights(architecture, old_numbers):
         elif key.startswith(("classifier.0.", "classifier.3.")):
             number = str(int(key.split(".")[1]) + old_numbers)
             image[f"cnn.classifier.{number}.{key.rpartition('.')[2]}"] = value
-    state = our_state(Checkpoint(image, {}, {}, {}))
+    state = our_state(ReleasedCheckpoint(image, {}, {}, {}))
     assert {key: value.shape for key, value in state.items()} == {
         f"encoder.{key}": value.shape for key, value in expected.items()
     }

@@ -9,10 +9,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from vsepp.models.encoder import build_encoder
-from vsepp.scenes.pretrain import ARCHITECTURES, LABELS, Settings, labelled_scenes, pretrain, spec_of
+from vsepp.scenes.pretrain import ARCHITECTURES, LABELS, Pretraining, encoder_spec, labelled_scenes, pretrain
 from vsepp.shipped.folders import encoder_weights
 
-SHORT = Settings(images=96, side=30, input_size=26, epochs=1)
+SHORT = Pretraining(images=96, side=30, input_size=26, epochs=1)
 
 
 def test_every_value_of_a_label_is_about_equally_often():
@@ -36,7 +36,7 @@ def test_weights_that_come_with_the_package_are_of_the_declared_networks_and_set
     assert sum(file.stat().st_size for file in files) < 3 << 20
     for architecture, file in zip(ARCHITECTURES, files, strict=True):
         with safe_open(file, "pt") as stream:
-            assert json.loads(stream.metadata()["settings"]) == dataclasses.asdict(Settings())
-        network = build_encoder(spec_of(architecture, Settings())).network
+            assert json.loads(stream.metadata()["settings"]) == dataclasses.asdict(Pretraining())
+        network = build_encoder(encoder_spec(architecture, Pretraining())).network
         declared = {name: (value.dtype, value.shape) for name, value in network.state_dict().items()}
         assert {name: (value.dtype, value.shape) for name, value in load_file(file).items()} == declared

@@ -13,7 +13,7 @@ from vsepp.base.errors import VseppError, as_started, did_you_mean, fixes, snake
 from vsepp.base.files import is_there
 from vsepp.pipeline.step import Step
 from vsepp.pipeline.steps import STEPS
-from vsepp.pipeline.table import Table, read_table
+from vsepp.pipeline.table import ArtefactTable, read_table
 
 
 def add_steps(steps: Any) -> None:
@@ -41,7 +41,7 @@ def _add_table_options(parser: argparse.ArgumentParser) -> None:
     add_plan_options(parser)
 
 
-def _table(options: argparse.Namespace) -> Table:
+def _table(options: argparse.Namespace) -> ArtefactTable:
     """The table that was given, or that the parameters lay out."""
     if options.plan is None:
         return plan_of(options)
@@ -74,7 +74,7 @@ def make(options: argparse.Namespace) -> None:
     table.make(options.kind, options.name, threads=options.threads, device=getattr(options, "device", "auto"))
 
 
-def _makes(path: Path, table: Table, options: argparse.Namespace) -> list[str]:
+def _makes(path: Path, table: ArtefactTable, options: argparse.Namespace) -> list[str]:
     """The command that makes or fetches what an artefact is made from, where there is one."""
     if owner := table.owner(path):
         same = f" --plan {quote(str(options.plan))}" if options.plan else config_option(options)
