@@ -176,21 +176,13 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     """
     source, _, name = spec.weights.partition("/")
     if source in ("file", "scenes"):
-        if file is None:
-            raise VseppError(
-                f"encoder {spec.name!r}: its weights are a file, {spec.weights!r}, but no path was given; say where it lies"
-            )
+        assert file is not None  # the plan names it
         encoder = build_encoder(spec)
         _put_weights(encoder, file, Path(name).name)
         return encoder
     if spec.weights == "random":
         return build_encoder(spec)
     family, architecture = family_of(spec)
-    if not hasattr(family, "published"):
-        raise VseppError(
-            f"encoder {spec.name!r}: cannot import weights {spec.weights!r} of {spec.architecture!r}; expected "
-            "'file/<name>', 'random' or, if there are published ones, 'torchvision/<entry>' or 'pip'"
-        )
     options = components.options("image encoder", spec.family)
     return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
 

