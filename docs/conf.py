@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from commands_page import commands_document
 from fidelity_page import fidelity_document
+from record_tables import filled
 from results_page import results_document, write_reports
 
 from vsepp import __version__
@@ -37,8 +38,10 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 
 
-STUDIES = {"flickr8k": ["flickr8k_study", "objectives"]}
+STUDIES = {"flickr8k": ["flickr8k_study", "objectives", "vse_infinity_study"]}
 """Preset → papers whose pages are made from records: `results/<preset>` below this folder."""
+WITH_RECORDS = ["flickr8k.md", "objectives.md", "other-papers.md"]
+"""Pages of which some tables have numbers of records."""
 
 
 os.environ |= {"COLUMNS": "96", "PYTHON_COLORS": "0"}  # of the help on the page of commands
@@ -57,6 +60,8 @@ def write_pages(app):
     }
     for name, folder in shipped_models().items():
         pages[f"model-{name}.md"] = (folder / "README.md").read_text(encoding="utf-8")
+    for name in WITH_RECORDS:
+        pages[name] = filled((source / name).read_text(encoding="utf-8"), source.parent / "params")
     for name, text in pages.items():
         (source / name).write_text(text, encoding="utf-8")
 

@@ -41,9 +41,19 @@ def test_help_lists_every_command_once_in_its_group(capsys):
 def test_the_help_of_every_command_ends_with_an_example_that_it_takes():
     parser, commands = make_parser()
     for name, command in commands.items():
-        program, *words = shlex.split(command.format_help().splitlines()[-1])
-        assert (program, words[0]) == ("vsepp", name)
+        words = shlex.split(command.format_help().splitlines()[-1].partition("vsepp ")[2])
+        assert words[0] == name
         parser.parse_args(words)
+
+
+@pytest.mark.parametrize("kind", ["corpus", "run", "figure_data"])
+def test_the_help_of_a_kind_ends_with_an_artefact_of_the_plan(kind, capsys, monkeypatch):
+    monkeypatch.chdir(PARAMS.parent)
+    with pytest.raises(SystemExit, match="0"):
+        main(["make", kind, "--help"])
+    command = capsys.readouterr().out.splitlines()[-1].partition("vsepp ")[2]
+    options = make_parser()[0].parse_args(shlex.split(command))
+    assert (options.kind, options.name) in plan().table
 
 
 OF_PARAMS = ["--params", str(PARAMS)]

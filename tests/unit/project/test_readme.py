@@ -14,8 +14,13 @@ from query_picture import ANSWERS, PHOTOGRAPHS, PICTURE, SENTENCE, answers
 ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 REPORT = ROOT / "docs/results/flickr8k/reports/flickr8k_study"
-LINES = {key: line for line, key in re.findall(r"^(\| [^`\n]*, `([^`\n]+)`.*)$", README, re.MULTILINE)}
-"""The lines of its table by the claim that they name."""
+CLAIMS = {
+    "30 epochs": "whole-1c-long",
+    "12 epochs †": "whole-1c",
+    "random crops": "rc",
+    "five times the learning rate": "whole-1c-fast",
+}
+"""A line of its table of differences → the claim of the study."""
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +29,15 @@ def claims():
         return {row["claim"]: row for row in csv.DictReader(file)}
 
 
-def test_the_readme_has_the_study():
-    assert len(LINES) == 4
-
-
-@pytest.mark.parametrize("claim", LINES)
-def test_a_difference_is_that_of_the_claim(claims, claim):
+@pytest.mark.parametrize(("name", "claim"), CLAIMS.items())
+def test_a_difference_is_that_of_the_claim(claims, name, claim):
+    (line,) = re.findall(rf"^\| {name} \|.*$", README, re.MULTILINE)
     of_captions = claims[f"{claim}/i2t_r1"]
     of_images = claims.get(f"{claim}/t2i_r1") or claims[f"{claim}-images/t2i_r1"]
-    cells = re.split(r" *\| *", LINES[claim])[2:-1]
+    cells = re.split(r" *\| *", line)[2:-1]
     expected = [cell for row in (of_captions, of_images) for cell in difference(row)]
+    if "learning rate" in name:  # which the paper did not try
+        expected[1::2] = "–", "–"
     assert cells == [of_captions["n_seeds"], *expected]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from vsepp import __version__
 from vsepp.apps.cli import ask, compare_models, evaluate, make, own, results, show
 from vsepp.base.environment import environment
-from vsepp.base.errors import VseppError, did_you_mean, printable
+from vsepp.base.errors import VseppError, as_started, did_you_mean, printable
 from vsepp.base.progress import configure_logging
 
 GROUPS = {
@@ -26,9 +26,9 @@ GROUPS = {
 }
 """What commands are for → the commands, in the order of the help and of the site's reference."""
 _DOES = "Find photographs for a sentence, and captions for a photograph; train, test and compare such models."
-_ENDS = """\
-`vsepp COMMAND -h` explains a command, with an example. In the project's folder,
-`snakemake --cores all reproduce_tables` calls all steps that are needed."""
+_ENDS = f"""\
+`{as_started()}vsepp COMMAND -h` explains a command, with an example. In the project's folder,
+`{as_started()}snakemake --cores all reproduce_tables` calls all steps that are needed."""
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:

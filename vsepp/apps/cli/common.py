@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vsepp.base.errors import as_started
+
 
 class _Formatter(argparse.HelpFormatter):
     """Keeps an example in one line, to be pasted."""
@@ -23,7 +25,7 @@ def add_step(
 ) -> argparse.ArgumentParser:
     """Add a subcommand that runs `call`; without argparse's `help`, since `vsepp.apps.cli` lists it by its description."""
     text = f"{description[0].upper()}{description[1:]}."
-    epilog = f"{_EXAMPLE}  {example}"
+    epilog = f"{_EXAMPLE}  {as_started()}{example}"
     parser: argparse.ArgumentParser = steps.add_parser(
         name, description=text, epilog=epilog, formatter_class=_Formatter
     )

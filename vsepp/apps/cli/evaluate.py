@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("vsepp")
 _ROLES = {
-    "run": "folder of the trained run; nothing else of its clone is needed",
+    "run": "folder of a trained run, to score another corpus or split; an error names what else it needs, such as --features FOLDER",
     "corpus": "folder of the corpus",
-    "features": "folder of the features under the test crop, for a frozen encoder",
-    "eval_store": "folder of the image store, for an encoder that is fine-tuned",
-    "encoder": "folder of the encoder's weights before training",
-    "caption_states": "folder of the states of all captions, for a frozen text encoder",
+    "features": argparse.SUPPRESS,
+    "eval_store": argparse.SUPPRESS,
+    "encoder": argparse.SUPPRESS,
+    "caption_states": argparse.SUPPRESS,
 }
-"""What evaluating a trained run reads → its help."""
+"""What evaluating a trained run reads → its help; a file of embeddings needs none of it."""
 
 
 def add_steps(steps: Any) -> None:
@@ -61,7 +61,8 @@ def add_steps(steps: Any) -> None:
         "--truth",
         action="append",
         metavar="NAME",
-        help="what is correct: own (own captions of all images), cxc or eccv (of COCO's test set, by its ids); may be repeated",
+        help="what is correct: own (own captions of all images), cxc or eccv (of COCO's test set, by its ids; their files are fetched "
+        "once, or taken from --config archives=FOLDER); may be repeated",
     )
     parser.add_argument(
         "--fold-size",
@@ -81,7 +82,7 @@ def add_steps(steps: Any) -> None:
         run.add_argument(option(role), type=a_path, metavar="FOLDER", help=description)
     run.add_argument("--split", metavar="NAME", help="train, restval, val or test (default)")
     add_machine(run)
-    add_plan_options(parser.add_argument_group("files of --truth"), config_alone=True)
+    add_plan_options(parser, hidden=True)
 
 
 def evaluate(options: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ def add_steps(steps: Any) -> None:
 
     what = "make one artefact, such as a corpus, features, a run or a report"
     parser = add_step(steps, "make", make, what, "vsepp make report vsepp")
-    kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True)
+    kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True, parser_class=_OfKind)
     for kind, step in STEPS.items():
         does = (step.run.__doc__ or f"Make a {kind}.").splitlines()[0]
         parser = kinds.add_parser(kind, help=does.rstrip("."), description=does)
@@ -33,6 +33,22 @@ def add_steps(steps: Any) -> None:
         parser.add_argument("name", metavar="NAME", help="its name, as in the folder of its kind")
         _add_table_options(parser)
         add_machine(parser, device=step.gpu is not Step.gpu)
+
+
+class _OfKind(argparse.ArgumentParser):
+    """Its help ends with the first artefact of the kind that the parameters in `params` lay out: names carry digests."""
+
+    def format_help(self) -> str:
+        from vsepp.pipeline.planner import make_plan
+
+        kind = self.get_default("kind")
+        try:
+            names = list(make_plan(Path("params"), {}).of_kind(kind))
+        except VseppError:
+            names = []
+        if names:
+            self.epilog = f"example: {as_started()}vsepp make {kind} {names[0]}"
+        return super().format_help()
 
 
 def _add_table_options(parser: argparse.ArgumentParser) -> None:

@@ -27,8 +27,8 @@ def add_steps(steps: Any) -> None:
         "--captions",
         type=a_path,
         metavar="FILE",
-        help="table of images and captions (CSV, JSON, JSON lines), one row per caption; without it each picture needs a text "
-        "file of its name beside it, with one caption per line",
+        help="table of images and captions (CSV, JSON, JSON lines), one row per caption: a line `image,caption`, then lines such as "
+        "`beach.jpg,A dog on wet sand`; without it each picture needs a text file of its name beside it, with one caption per line",
     )
     parser.add_argument(
         "--columns",

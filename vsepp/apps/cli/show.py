@@ -32,20 +32,20 @@ def add_steps(steps: Any) -> None:
     add_plan_options(parser)
 
 
-def add_plan_options(parser: argparse._ActionsContainer, config_alone: bool = False) -> None:
-    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`. With `config_alone` the help
-    has `--config` alone."""
-    add_params(parser, hidden=config_alone)
+def add_plan_options(parser: argparse._ActionsContainer, hidden: bool = False) -> None:
+    """Add the options that choose a plan, as every command that looks at one has them; see `plan_of`. Hidden, the help has none of them."""
+    add_params(parser, hidden)
     for key in ("preset", "fidelity"):
-        words = argparse.SUPPRESS if config_alone else f"short for --config {key}=NAME"
-        parser.add_argument(f"--{key}", metavar="NAME", help=words)
+        words = f"short for --config {key}=NAME"
+        parser.add_argument(f"--{key}", metavar="NAME", help=argparse.SUPPRESS if hidden else words)
+    words = "overrides, as Snakemake's --config takes them, such as 'seeds=[0,1,2]' or label=mine"
     parser.add_argument(
         "--config",
         nargs="*",
         action="extend",
         default=[],
         metavar="KEY=VALUE",
-        help="overrides, as Snakemake's --config takes them, such as 'seeds=[0,1,2]' or label=mine",
+        help=argparse.SUPPRESS if hidden else words,
     )
 
 
