@@ -41,7 +41,7 @@ def test_help_lists_every_command_once_in_its_group(capsys):
 def test_the_help_of_every_command_ends_with_an_example_that_it_takes():
     parser, commands = make_parser()
     for name, command in commands.items():
-        words = shlex.split(command.format_help().splitlines()[-1].partition("vsepp ")[2])
+        words = shlex.split(command.format_help().splitlines()[-1].partition("vsepp ")[2], comments=True)
         assert words[0] == name
         parser.parse_args(words)
 

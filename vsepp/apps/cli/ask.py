@@ -9,7 +9,7 @@ import unicodedata
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from vsepp.apps.cli.common import a_path, add_params, add_step
+from vsepp.apps.cli.common import AFTER, a_path, add_params, add_step
 from vsepp.base.errors import VseppError
 from vsepp.base.files import require_file, require_folder
 from vsepp.base.words import table
@@ -30,7 +30,7 @@ def add_steps(steps: Any) -> None:
         "export",
         export,
         what,
-        "vsepp export results/mini/paper/runs/coco-vsepp-rc/seed-0 vsepp-on-scenes",
+        f"vsepp export results/mini/paper/runs/coco-vsepp-rc/seed-0 vsepp-on-scenes{AFTER}",
     )
     parser.add_argument("run", metavar="MODEL", help=_MODEL)
     parser.add_argument("folder", type=a_path, metavar="FOLDER", help="new folder to write")

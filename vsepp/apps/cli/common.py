@@ -18,6 +18,8 @@ class _Formatter(argparse.HelpFormatter):
 
 
 _EXAMPLE = "example:\n"
+AFTER = "  # once `snakemake reproduce_tables` has run"
+"""Ends the example of a command that needs results of `mini`."""
 
 
 def add_step(

@@ -17,7 +17,8 @@ from vsepp.report.models import MeasuredModel
 def add_steps(steps: Any) -> None:
     """Add `compare`."""
     what = "compare models: which is better, on which metrics, and how certain that is"
-    parser = add_step(steps, "compare", compare, what, "vsepp compare coco-vsepp-rc coco-vse0-rc")
+    example = "vsepp compare f8k-vsepp-rc f8k-vse0-rc --preset flickr8k --config 'papers=[flickr8k_study]'"
+    parser = add_step(steps, "compare", compare, what, example)
     kinds = "folder of an evaluation or a trained run, .npz of embeddings, or id of a run of the preset (all its seeds)"
     parser.add_argument("a", metavar="A", type=a_path, help=kinds)
     parser.add_argument(

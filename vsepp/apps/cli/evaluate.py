@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vsepp.apps.cli.common import a_path, add_machine, add_step, option
+from vsepp.apps.cli.common import AFTER, a_path, add_machine, add_step, option
 from vsepp.apps.cli.show import add_plan_options, plan_of
 from vsepp.base import components
 from vsepp.base.components import module_name
@@ -41,7 +41,7 @@ _ROLES = {
 def add_steps(steps: Any) -> None:
     """Add `evaluate`."""
     what = "compute recalls and ranks of anyone's embeddings or scores, or of a trained run (--run)"
-    example = "vsepp evaluate results/mini/paper/runs/coco-vsepp-rc/seed-0/embeddings.npz"
+    example = f"vsepp evaluate results/mini/paper/runs/coco-vsepp-rc/seed-0/embeddings.npz{AFTER}"
     parser = add_step(steps, "evaluate", evaluate, what, example)
     parser.add_argument(
         "file",

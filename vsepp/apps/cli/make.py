@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from vsepp.apps.cli.common import a_path, add_machine, add_step
+from vsepp.apps.cli.common import AFTER, a_path, add_machine, add_step
 from vsepp.apps.cli.show import add_plan_options, config_option, plan_of
 from vsepp.base.errors import VseppError, as_started, did_you_mean, fixes, snakemake
 from vsepp.base.files import is_there
@@ -24,7 +24,7 @@ def add_steps(steps: Any) -> None:
     _add_table_options(parser)
 
     what = "make one artefact, such as a corpus, features, a run or a report"
-    parser = add_step(steps, "make", make, what, "vsepp make report vsepp")
+    parser = add_step(steps, "make", make, what, f"vsepp make report vsepp{AFTER}")
     kinds = parser.add_subparsers(title="kinds", metavar="KIND", required=True, parser_class=_OfKind)
     for kind, step in STEPS.items():
         does = (step.run.__doc__ or f"Make a {kind}.").splitlines()[0]
