@@ -56,9 +56,8 @@ def read_published(path: Path) -> Published:
         for row in table:
             where = f"line {table.line_num}, row {shortly(row['row'])}"
             if None in row or None in row.values():
-                wrong.append(
-                    f"{where}: {'more' if None in row else 'fewer'} cells than the heading has columns"
-                )
+                number = "more" if None in row else "fewer"
+                wrong.append(f"{where}: {number} cells than the heading has columns")
                 continue
             key = f"table{row['table']}", row["row"]
             if key in published:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -89,12 +90,11 @@ class Figure(FigureOfScores):
         """The models of the first seed that both runs have, sound where the run has sound seeds; or why nothing is drawn."""
         if any(run not in models for run in self.runs):
             return [], "not run"
-        sides = pair({run: models[run] for run in self.runs}, self.protocol).models
-        first, second = ({model.seed: model for model in sides[run]} for run in self.runs)
-        of_seed = next(([model, second[seed]] for seed, model in first.items() if seed in second), [])
-        if not of_seed:
-            return [], "no seed common to both"
-        return of_seed, "" if all(model.pictures for model in of_seed) else "no captions"
+        sides = pair({run: models[run] for run in self.runs}, self.protocol).models.values()
+        for of_both in product(*sides):
+            if len({model.seed for model in of_both}) == 1:
+                return list(of_both), "" if all(model.pictures for model in of_both) else "no captions"
+        return [], "no seed common to both"
 
 
 def _write_captions(canvas: Canvas, captions: list[tuple[str, str]], left: float, top: float) -> None:
