@@ -15,7 +15,7 @@ from vsepp.base.declared import FOLDS
 from vsepp.report import text
 from vsepp.report.entries import ALL_GAPS, ContextSpec, ReportSpec
 from vsepp.report.expected import ABOVE, EQUAL, NOT_HELD, OUTSIDE, WITHIN, State, count_by_word
-from vsepp.report.models import MadeBy, MeasuredModel, Models, by_other_code, on_scenes
+from vsepp.report.models import MadeBy, MeasuredModel, Models, on_scenes
 from vsepp.report.pairing import in_trouble
 from vsepp.report.plots import Drawn
 from vsepp.report.tables import FilledTable
@@ -231,7 +231,6 @@ def provenance(
     models: Models,
     scores: str,
     git: Mapping[str, Any],
-    other_code: Mapping[str, MadeBy],
 ) -> list[tuple[str, str]]:
     """What the page says about where its numbers come from: term → description.
 
@@ -245,15 +244,13 @@ def provenance(
         How many scores are as expected, in words.
     git
         `commit` of the code that writes the page, and whether it is `dirty`.
-    other_code
-        Folder of a training or an evaluation that other code than the present one made → who made it.
     """
     roles = [role for role in context.paper_titles if role in context.titles]
     same = [context.here(role) for role in roles if context.here(role) == context.in_paper(role)]
     swaps = context.swaps(roles)
     every = [model for seeds in models.values() for model in seeds]
     trained = [model for model in every if model.history_csv]
-    others = [maker for model in every for maker in by_other_code(model, other_code)]
+    others = [maker for model in every for maker in model.other_code]
     folds = any(protocol in FOLDS for model in every for protocol in model.metrics)
     facts = [
         ("Preset", context.preset),

@@ -56,6 +56,8 @@ class MeasuredModel:
     """Folder of the records that it is one of; empty where its results are here."""
     pictures: str = ""
     """Folder of small pictures of its test images; empty where its data have none."""
+    other_code: tuple[MadeBy, ...] = ()
+    """Commits that made it or measured it with other code than the present one."""
     ids: Mapping[str, str] = field(default_factory=dict)
     """`image_ids`, `caption_ids` → digest of the ids of what was ranked, where they are known."""
     _ranks: dict[str, Ranks] = field(default_factory=dict, init=False)
@@ -240,12 +242,6 @@ def dirty_steps(models: Iterable[MeasuredModel], training: bool = False) -> tupl
 def mark(models: Iterable[MeasuredModel], training: bool = False) -> str:
     """`text.MARK` at numbers of models, or at their histories, if no commit holds all code and parameters behind them."""
     return text.MARK if dirty_steps(models, training) else ""
-
-
-def by_other_code(model: MeasuredModel, other_code: Mapping[str, MadeBy]) -> list[MadeBy]:
-    """Commits that made a model or measured it, as far as these folders are among those that other code made."""
-    folders = (model.run, model.evaluation)
-    return list(dict.fromkeys(other_code[folder] for folder in folders if folder in other_code))
 
 
 def config_of(context: ContextSpec) -> str:

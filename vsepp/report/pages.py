@@ -78,7 +78,7 @@ def write_report(
     for part in ("tables", "figures"):  # also of a report that has none
         (folder / part).mkdir(parents=True, exist_ok=True)
     config = config_of(context)
-    models = read_models(spec.models, config)
+    models = read_models(spec.models, config, other_code)
     material = Material(spec, models, read_published(Path(spec.published)))
     verdicts = judge(spec.claims, material)
     tables = [build_table(name, table, material) for name, table in spec.tables]
@@ -94,11 +94,11 @@ def write_report(
     _write_exports(models, folder)
     _write_claims(verdicts, folder / "claims.csv")
     for model, seeds in models.items():
-        page = run_page.run_page(seeds, tables, other_code, context, alone=len(models) == 1)
+        page = run_page.run_page(seeds, tables, context, alone=len(models) == 1)
         about = ledgers(verdict for verdict in verdicts if model in verdict.spec.named)
         write_page(folder / "runs" / f"{model}.html", "run.html.j2", page=page, ledgers=about, **shared)
     page = index_page(spec, tables, figures, verdicts, models, scores)
-    page["provenance"] = provenance(context, models, scores_counted, git, other_code)
+    page["provenance"] = provenance(context, models, scores_counted, git)
     about = ledgers(verdicts)
     write_page(folder / "index.html", "index.html.j2", tables=tables, page=page, ledgers=about, **shared)
     # The page that `write_entry` writes leads to this report.

@@ -22,6 +22,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vsepp.base.digests import value_digest
@@ -48,7 +49,7 @@ from vsepp.report.entries import (
     RUNS_FILE,
     STUDY_FILES,
 )
-from vsepp.report.models import MeasuredModel, seed_in
+from vsepp.report.models import MadeBy, MeasuredModel, seed_in
 from vsepp.report.pairing import require_each_seed_once
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ Name = tuple[str, int]
 """Run and seed."""
 
 
-def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, list[MeasuredModel]]:
+def read_models(
+    specs: Iterable[TrainedSpec], config: str = "", other_code: Mapping[str, MadeBy] = MappingProxyType({})
+) -> dict[str, list[MeasuredModel]]:
     """Read models from their results or records; models of one run become the seeds of one entry.
 
     Parameters
@@ -78,6 +81,8 @@ def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, lis
         What the plan says of them.
     config
         The option `--config` that chose the plan, for the commands that mend.
+    other_code
+        Folder of a training or an evaluation that other code than the present one made → who made it.
 
     Raises
     ------
@@ -92,7 +97,12 @@ def read_models(specs: Iterable[TrainedSpec], config: str = "") -> dict[str, lis
         else:
             model = read_results(Path(spec.evaluation), Path(spec.run), trained=spec.trained)
         _require_present(spec, model.evaluated, config)
-        model = replace(model, name=spec.model, seed=spec.seed, pictures=spec.pictures)
+        makers = dict.fromkeys(
+            other_code[folder] for folder in (spec.run, spec.evaluation) if folder in other_code
+        )
+        model = replace(
+            model, name=spec.model, seed=spec.seed, pictures=spec.pictures, other_code=tuple(makers)
+        )
         models.setdefault(spec.model, []).append(model)
     for seeds in models.values():
         require_each_seed_once(seeds)

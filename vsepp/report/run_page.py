@@ -20,7 +20,7 @@ from vsepp.report import text
 from vsepp.report.answers import Answer, Answers, Item
 from vsepp.report.cells import PageCell, head
 from vsepp.report.entries import ContextSpec
-from vsepp.report.models import MadeBy, MeasuredModel, by_other_code, dirty_steps
+from vsepp.report.models import MeasuredModel, dirty_steps
 from vsepp.report.pairing import in_trouble, known_metrics, of_curriculum, sound, trouble_of
 from vsepp.report.plots import STYLE, Plot, looks
 from vsepp.report.tables import FilledTable
@@ -32,7 +32,6 @@ _EXAMPLES = 3
 def run_page(
     models: Sequence[MeasuredModel],
     tables: Sequence[FilledTable],
-    other_code: Mapping[str, MadeBy],
     context: ContextSpec,
     alone: bool,
 ) -> dict[str, Any]:
@@ -44,8 +43,6 @@ def run_page(
         Its seeds.
     tables
         Tables of the report; the rows that the model fills are named.
-    other_code
-        Folder of a training or an evaluation that other code than the present one made → who made it.
     context
         What all pages of the report share.
     alone
@@ -53,7 +50,7 @@ def run_page(
     """
     first, name = models[0], models[0].name
     rows = list(dict.fromkeys(row.id for table in tables for row in table.rows if name in row.models))
-    made_by = dict.fromkeys(maker for model in models for maker in by_other_code(model, other_code))
+    made_by = dict.fromkeys(maker for model in models for maker in model.other_code)
     notes = filter(
         None,
         (

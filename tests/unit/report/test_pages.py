@@ -297,7 +297,7 @@ def test_provenance_names_what_plays_the_papers_roles_and_who_made_each_run_once
         models.add("a", seed=seed, git=new, trained=old)
     models.add("b", git=new, trained={**old, "dirty": True})
     models.add("released", git=new, trained=new, history=())
-    facts = dict(provenance(context, models.records, [], {"commit": "3" * 40, "dirty": True}, {}))
+    facts = dict(provenance(context, models.records, [], {"commit": "3" * 40, "dirty": True}))
     assert "vgg_mini in place of VGG19" in facts["Data and encoders"]
     assert facts["Page written by"] == f"{'3' * 12} + uncommitted changes"
     assert facts["Trained by"] == f"2 models at {'1' * 12}; 1 model at {'1' * 12} + uncommitted changes"

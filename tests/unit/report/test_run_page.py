@@ -44,7 +44,7 @@ def judged(models, tmp_path):
 
 def test_a_truth_alone_shows_its_own_images_and_captions_and_its_own_chance(judged, context):
     seeds, scores = judged
-    page = run_page(seeds, [], {}, context, alone=True)
+    page = run_page(seeds, [], context, alone=True)
     sides = {
         "Caption retrieval": (scores, IMAGES, CAPTIONS, "image", "caption", I2T, (10, 30, 40)),
         # Of image 40 it is not known which caption asks.
