@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,7 @@ from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED, per_image, ranks_like_
 from vsepp.evaluation.ranks import Ranks, kept_ranks
 from vsepp.losses.batch import first_epoch_after
 from vsepp.report import text
-from vsepp.report.entries import METRICS_FILE
-
-if TYPE_CHECKING:
-    from vsepp.report.entries import ContextSpec
+from vsepp.report.entries import METRICS_FILE, ContextSpec
 
 MadeBy = tuple[str, bool]
 """Commit that made a model or measured it, and whether code or parameters differed from the commit."""

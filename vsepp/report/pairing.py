@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,9 @@ from vsepp.base.errors import VseppError
 from vsepp.evaluation.intervals import Level
 from vsepp.evaluation.metrics import AVERAGED, COMPARED
 from vsepp.report import text
+from vsepp.report.entries import ContextSpec, ReportSpec
 from vsepp.report.models import MeasuredModel, Models
-
-if TYPE_CHECKING:
-    from vsepp.report.entries import ContextSpec, ReportSpec
-    from vsepp.report.published import Published
+from vsepp.report.published import Published
 
 TEST = ("fold_size", "n_images", "n_captions", "truth")
 """Keys of `metrics.json` in which models that are compared must agree."""

@@ -48,14 +48,13 @@ from vsepp.report.entries import (
     RANKS_FILE,
     RUNS_FILE,
     STUDY_FILES,
+    TrainedSpec,
 )
 from vsepp.report.models import MadeBy, MeasuredModel, seed_in
 from vsepp.report.pairing import require_each_seed_once
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from vsepp.report.entries import TrainedSpec
 
 _GET_IT = "get it from version control"
 _REPAIR = f"{_GET_IT}, or drop the record: {as_started()}vsepp record --drop "

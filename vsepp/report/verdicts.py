@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from vsepp.base.manifest import ancestors_of
 from vsepp.evaluation.intervals import Effect, Interval, corrected
 from vsepp.evaluation.metrics import AT_CHANCE, AVERAGED
 from vsepp.report import text
+from vsepp.report.entries import Claim
 from vsepp.report.models import MeasuredModel, Models
 from vsepp.report.pairing import Material, Paired, in_trouble, of_curriculum, pair
-
-if TYPE_CHECKING:
-    from vsepp.report.entries import Claim
 
 REPRODUCED, SMALLER, SAME = "reproduced", "smaller", "same direction"
 NO_DIFFERENCE, LARGER, OPPOSITE = "no difference", "larger", "opposite"
