@@ -30,7 +30,7 @@ DEVIATIONS = 5
 """How many standard deviations a score may lie from the mean over the seeds. One more training lies within 4.5 of them, all 51
 scores of `mini` together, in 95 % of cases, by Student's t."""
 
-Row = TypeVar("Row", "Expected", "KnownRanks")
+RowOfFile = TypeVar("RowOfFile", "Expected", "KnownRanks")
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -95,7 +95,7 @@ def read_known_ranks(expected: Path) -> list[KnownRanks]:
     return _rows(path, KnownRanks) if path.is_file() else []
 
 
-def _rows(path: Path, kind: type[Row]) -> list[Row]:
+def _rows(path: Path, kind: type[RowOfFile]) -> list[RowOfFile]:
     rows = []
     with path.open(newline="", encoding="utf-8") as stream:
         table = csv.DictReader(stream, restkey="more cells than columns")

@@ -65,7 +65,7 @@ _MADE = {
 _SHARED = ("caption_rows", "_images", "_starts")
 """Name endings of the arrays of ranks that all models of one test set share."""
 
-Name = tuple[str, int]
+RunAndSeed = tuple[str, int]
 """Run and seed."""
 
 
@@ -188,7 +188,7 @@ class Study:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lines: dict[Name, dict[str, Any]] = {}
+        self._lines: dict[RunAndSeed, dict[str, Any]] = {}
         self._manifests: dict[str, dict[str, Any]] = {}
         if missing := [name for name in STUDY_FILES if not (folder / name).is_file()]:
             if len(missing) < len(STUDY_FILES):
@@ -198,7 +198,7 @@ class Study:
         self._manifests = self._read_lines(MANIFESTS_FILE, lambda line: line["digest"])
 
     @property
-    def models(self) -> list[Name]:
+    def models(self) -> list[RunAndSeed]:
         """Run and seed of each model, in the order of the files."""
         return list(self._lines)
 
@@ -241,7 +241,7 @@ class Study:
         metrics, study = line["metrics"], str(self.folder)
         return MeasuredModel(run, seed, where, evaluated, metrics, arrays, trained, history, study=study)
 
-    def read_all(self) -> dict[Name, MeasuredModel]:
+    def read_all(self) -> dict[RunAndSeed, MeasuredModel]:
         """Every model's record; errors as in `read`."""
         return {name: self.read(*name) for name in self.models}
 
@@ -319,7 +319,7 @@ def _array_digest(array: np.ndarray) -> str:
     return hashlib.sha256((array * 2).astype("<i8").tobytes()).hexdigest()
 
 
-def write_study(folder: Path, models: Mapping[Name, MeasuredModel]) -> int:
+def write_study(folder: Path, models: Mapping[RunAndSeed, MeasuredModel]) -> int:
     """Write a study's files, and return their bytes; without models, remove them.
 
     Raises

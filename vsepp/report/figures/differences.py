@@ -36,7 +36,7 @@ _PAPERS: dict[str, Any] = {"color": THEIRS, "marker": "D", "markersize": 4.2, "l
 _WIDEST = 58
 """Letters in a line of a claim's name."""
 
-Row = tuple[str, Mapping[str, Verdict]]
+Line = tuple[str, Mapping[str, Verdict]]
 """A claim's name, and metric → verdict on the gap between its two runs; or a heading, which has no verdicts."""
 
 
@@ -147,13 +147,13 @@ def draw_gaps(
     return description
 
 
-def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Row]:
+def _rows(gaps: Iterable[Verdict], context: ContextSpec) -> list[Line]:
     """Claims below headings of the data of their runs; two claims of one name about one pair of runs share a row."""
     by_role: dict[str, dict[tuple[str, ...], dict[str, Verdict]]] = {}
     for gap in gaps:
         claims = by_role.setdefault(gap.roles[0], {})
         claims.setdefault((_name(gap), *gap.spec.named), {})[gap.metric] = gap
-    rows: list[Row] = []
+    rows: list[Line] = []
     for role, claims in by_role.items():
         rows.append((context.here(role), {}))
         rows += [
@@ -177,7 +177,7 @@ def _reach(gaps: Sequence[Verdict]) -> float:
     return min(widest, 2 * (max(printed) if printed else median(ours or [widest])))
 
 
-def _panel(axis: Axes, metric: str, rows: Sequence[Row], places: Sequence[float], reach: float) -> None:
+def _panel(axis: Axes, metric: str, rows: Sequence[Line], places: Sequence[float], reach: float) -> None:
     axis.axvline(0, color=INK, linewidth=0.8)
     axis.set_xlim(-1.05 * reach, 1.05 * reach)
     for place, (_, by_metric) in zip(places, rows, strict=True):
