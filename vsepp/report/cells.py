@@ -264,7 +264,7 @@ def _trouble(row: FilledRow) -> str:
 def _troubles(table: FilledTable) -> dict[str, str]:
     """What is wrong with rows → the letter of its note; the letters follow those of the table's own notes."""
     words = dict.fromkeys(filter(None, map(_trouble, table.rows)))
-    start = sum(mark not in text.SIGNS for mark, _ in table.notes)
+    start = sum(mark not in text.MARKS for mark, _ in table.notes)
     return {trouble: text.letter(number) for number, trouble in enumerate(words, start)}
 
 

@@ -34,7 +34,7 @@ MARK = "†"
 
 OF_CURRICULUM = "‡"
 """Sign at numbers: the weights are of an epoch that SH trained, before the loss that the run is named after."""
-SIGNS = MARK, OF_CURRICULUM
+MARKS = MARK, OF_CURRICULUM
 
 _TEX = str.maketrans(
     {character: rf"\{character}" for character in "{}$&#_%"}
