@@ -196,7 +196,7 @@ def build_table(name: str, spec: entries.Table, material: Material) -> FilledTab
     Raises
     ------
     VseppError
-        When a row is not published, is quoted but fed by a run, or is fed under another protocol, and as in
+        When a row is quoted but fed by a run, or is fed under another protocol, and as in
         `vsepp.report.pairing.require_one_test`.
     """
     notes: list[tuple[str, str]] = []
@@ -229,9 +229,7 @@ def _fed(entry: str | entries.Row, report: ReportSpec, models: Models) -> tuple[
 
 def _facts(table: str, row: str, feed: Feed, published: Published) -> dict[str, str]:
     """What published.csv says of a row, its numbers included."""
-    facts = published.get((table, row)) or published.get(("", row))
-    if facts is None:
-        raise VseppError(f"{table}: row {row} is not in published.csv")
+    facts = published.get((table, row)) or published["", row]
     if (feed.run or feed.released) and facts["kind"] == "quoted":
         raise VseppError(f"{table}, row {row}: it is quoted from the paper, but run {feed.run} feeds it")
     if feed.protocol is not None and feed.protocol != facts["protocol"]:
