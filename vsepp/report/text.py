@@ -243,7 +243,7 @@ def dirty_note(steps: Iterable[str]) -> str:
     """What `MARK` means, for the steps that it stands for; empty without steps."""
     if not (named := listing(steps)):
         return ""
-    return f"partly made with uncommitted changes of code or parameters ({named}), so no commit reproduces these numbers."
+    return f"partly made while files of code or parameters were uncommitted ({named}): the commit in their records may hold other ones."
 
 
 def curriculum_note(seeds_of: Mapping[str, Sequence[Any]]) -> str:
