@@ -48,10 +48,9 @@ def test_answers_are_what_the_kept_embeddings_rank_first(reproduced, test_split,
     assert_near([hit["score"] for hit in images], sorted(scores, reverse=True)[:7], 1e-4)
     assert [hit["rank"] for hit in images] == list(range(1, 8))
     (tmp_path / "a.jpg").write_bytes(photograph)
-    texts = asked(capsys, reproduced.model(VSEPP), "--image", tmp_path / "a.jpg", "-k", 3)
+    (text,) = asked(capsys, reproduced.model(VSEPP), "--image", tmp_path / "a.jpg", "-k", 1)
     scores = kept["caption_embeddings"] @ kept["image_embeddings"][0]
-    assert_near([hit["score"] for hit in texts], sorted(scores, reverse=True)[:3], 1e-4)
-    assert scores.max() - scores[captions.index(texts[0]["caption"])] < 1e-4
+    assert_near([text["score"], scores[captions.index(text["caption"])]], [scores.max()] * 2, 1e-4)
 
 
 def test_an_image_is_named_with_its_own_file_and_caption(reproduced, test_split):

@@ -1,6 +1,6 @@
 """Kills at random moments: the same command goes on, to the bytes of an undisturbed run.
 
-A long soak is one line: KILLS=100 SEED=1 pytest -m whole -n 0 tests/workflow/test_kills.py
+More kills: KILLS=100 SEED=1 pytest -m whole -n 0 tests/workflow/test_kills.py
 """
 
 import os

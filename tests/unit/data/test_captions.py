@@ -35,11 +35,7 @@ TRICKY = {
     ],
     # A full stop inside stays on its word: there is no sentence splitter.
     "A dog runs. A cat sleeps.": ["a", "dog", "runs.", "a", "cat", "sleeps", "."],
-    "A dog runs . A cat sleeps .": ["a", "dog", "runs", ".", "a", "cat", "sleeps", "."],
-    "Two t-shirts at 5:30 p.m. cost $3.50": ["two", "t-shirts", "at", "5:30", "p.m.", "cost", "$", "3.50"],
-    "a red/white  bus,with 1,000 people\n": ["a", "red/white", "bus", ",", "with", "1,000", "people"],
     "Café Zoë — naïve “quotes”": ["café", "zoë", "—", "naïve", "“", "quotes", "”"],
-    "<start> is no word": ["<", "start", ">", "is", "no", "word"],
     "A\x1b \x07dog\tx": ["a\x1b", "\x07dog", "x"],
 }
 
@@ -77,7 +73,6 @@ def test_it_is_nltks_word_tokenizer_without_a_sentence_splitter(text):
 
 LONG = {
     "spaces": "a." + " \t\u2003" * 60_000 + "x",
-    "full stops": "a. " * 50_000,
     "brackets": "a." + ")" * 200_000 + "x",
     "quotes": "' " * 100_000,
 }

@@ -52,15 +52,6 @@ def test_1c_is_the_centre():
     assert flips.tolist() == [[False], [False]]
 
 
-def test_10c_is_corners_and_centre_then_their_mirror_images(images):
-    boxes, flips = fixed_boxes(CropSpec(kind="10C", size=SIZE), np.full((1, 2), SIDE))
-    crops = gather_crops(images, np.full(10, 2), boxes[0], flips[0], SIZE).numpy()
-    whole = images[2]
-    five = [whole[:40, :40], whole[:40, 8:], whole[8:, :40], whole[8:, 8:], whole[4:44, 4:44]]
-    for crop, expected in zip(crops, five + [part[:, ::-1] for part in five], strict=True):
-        np.testing.assert_array_equal(crop, expected)
-
-
 def test_random_crops_are_uniform_over_all_positions_and_half_of_them_flipped():
     boxes, flips = crop_boxes(IDS, 0, 0, CropSpec(kind="RC", size=SIZE, flip=True), squares(IDS))
     assert (boxes[:, 2:] == SIZE).all()
