@@ -53,6 +53,7 @@ def test_plain_arrays_come_back(tmp_path, method, order):
 
 MEMBERS = {
     "an unknown name": ("rowz.npy", npy()),
+    "no .npy": ("rows", npy()),
     "objects": ("rows.npy", npy(descr="|O")),
     "93 GiB": ("rows.npy", npy(shape=(25_000_000_000,))),
 }
