@@ -39,12 +39,11 @@ _FIRST = [
     for part in (
         "mini",
         "dvc/test_versions_doc.py",
-        "workflow/test_other_papers.py",
-        "workflow/test_own_pictures.py",
         "dvc/test_hazards.py",
         "unit/pipeline",
         "unit/evaluation",
         "unit/apps",
+        "workflow",
     )
 ]
 
