@@ -151,9 +151,8 @@ def _chance(model: MeasuredModel, protocol: str) -> str:
 
 
 def _training(model: MeasuredModel) -> list[PageCell]:
-    """What a seed's training took."""
-    if not model.trained:
-        return [PageCell(model.seed, "n"), PageCell("its manifest is not here", more={"colspan": 7})]
+    """What a seed's training took, by its manifest, which every history has beside it."""
+    assert model.trained
     facts, machine = model.trained["facts"], model.trained["machine"]
     seconds = float(np.median([*model.history("seconds").values()]))
     numbers = (
