@@ -1,5 +1,6 @@
 """Pages of the site that are made from parsers and records."""
 
+import pkgutil
 import re
 
 from commands_page import MORE, commands_document
@@ -24,6 +25,14 @@ def test_the_reference_has_every_command_in_its_group_with_its_help(monkeypatch)
     assert "usage: vsepp serve [-h]" in page and "--pictures FOLDER" in page
     for name, parser in commands.items():
         assert f"### `{name}`\n\n{parser.description}" in page, name
+
+
+def test_every_name_on_the_page_of_the_library_can_be_imported():
+    page = (PARAMS.parent / "docs/api.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\.\. auto\w+:: (\S+)$", page, re.MULTILINE)
+    assert len(names) > 30
+    for name in names:
+        pkgutil.resolve_name(name)
 
 
 def test_the_page_of_results_counts_what_the_claims_of_a_report_got():
