@@ -15,7 +15,6 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 from vsepp.base.files import csv_text, write_text
-from vsepp.pipeline.plan import expected_of
 from vsepp.pipeline.planner import make_plan
 from vsepp.report.entries import KNOWN_RANKS
 from vsepp.report.expected import (
@@ -33,7 +32,7 @@ def main() -> None:
     plan = make_plan(Path("params"), {"seeds": [0, 1, 2], "label": "seeds"})
     specs = [model for report in plan.of_kind("report").values() for model in report.spec.models]
     models = {(run, model.seed): model for run, seeds in read_models(specs).items() for model in seeds}
-    file = expected_of(plan.parameters)
+    file = plan.parameters.expected
     rows = [
         replace(row, expected=models[row.run, row.seed].score(row.protocol, row.metric))
         for row in read_expected(file)

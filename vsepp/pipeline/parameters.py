@@ -13,6 +13,7 @@ from vsepp.base.spec import SourceKeys
 from vsepp.pipeline.files import Mistakes, read_model
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.settings import CorpusOfRole, DatasetKeys, DatasetsFile, PresetFile, RunKeys, Settings
+from vsepp.report.records import Study, study_of
 
 Origins = dict[tuple[str, ...], str]
 """Key, or key of a component and its option, such as `("loss", "margin")` → file and entry."""
@@ -67,6 +68,18 @@ class Parameters:
     def preset_file(self) -> Path:
         """Where the preset stands."""
         return self.folder / "presets" / f"{self.settings.preset}.yaml"
+
+    @property
+    def expected(self) -> Path:
+        """File of the expected values of the variant's scores, if there are any, below `docs` beside the folder of parameters."""
+        preset, variant = self.settings.preset, self.variant
+        name = preset if variant == "paper" else f"{preset}-{variant}"
+        return self.folder.parent / "docs/results" / name / "expected.csv"
+
+    @property
+    def study(self) -> Study:
+        """Records of the variant's models, beside its expected values."""
+        return study_of(self.expected.parent)
 
     def place(self, section: str) -> str:
         """File of a section of the preset or of datasets.yaml, for a message about a mistake; `--config` where it was overridden."""

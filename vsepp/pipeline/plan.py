@@ -13,7 +13,6 @@ from vsepp.base.words import bytes_text
 from vsepp.pipeline.parameters import Parameters
 from vsepp.pipeline.step import Artefact
 from vsepp.pipeline.table import ArtefactTable, SourceFile
-from vsepp.report.records import Study, study_of
 
 DOWNLOADS = Path("resources") / "downloads"
 """Where files are fetched to, relative to the working folder."""
@@ -80,11 +79,6 @@ class Plan(ArtefactTable):
         trained = [model.specs for model in self.models.values() if model.trained]
         return sorted(set().union(*trained)) or list(self.parameters.settings.seeds)
 
-    @property
-    def expected(self) -> Path:
-        """File of the expected values of this variant's scores, if there are any."""
-        return expected_of(self.parameters)
-
     def absent(self) -> list[str]:
         """Notes on raw files that are not there: those that will be fetched, where the user's own folder lacks them, and
         those that nobody but the user can get."""
@@ -104,11 +98,6 @@ class Plan(ArtefactTable):
             notes.insert(0, f"{archives} lacks, and they will be fetched, {size}: {names}")
         return notes
 
-    @property
-    def study(self) -> Study:
-        """Records of this variant's models."""
-        return study_of_variant(self.parameters)
-
     def training(self, model: str, seed: int) -> Artefact | None:
         """The training of a run that has no record."""
         return self.table.get(("run", self.models[model].specs[seed].seeded_id))
@@ -119,15 +108,3 @@ class Plan(ArtefactTable):
             seeded(model, seed) if self.models[model].ensemble else self.models[model].specs[seed].seeded_id
         )
         return self.table.get(("evaluation", name))
-
-
-def expected_of(parameters: Parameters) -> Path:
-    """File of the expected values of a variant's scores, if there are any, below `docs` beside the folder of parameters."""
-    preset, variant = parameters.settings.preset, parameters.variant
-    study = preset if variant == "paper" else f"{preset}-{variant}"
-    return parameters.folder.parent / "docs/results" / study / "expected.csv"
-
-
-def study_of_variant(parameters: Parameters) -> Study:
-    """Records of a variant's models, beside its expected values."""
-    return study_of(expected_of(parameters).parent)

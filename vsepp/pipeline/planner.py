@@ -34,7 +34,7 @@ from vsepp.models.text.inputs import MINILM, frozen_part, weights_file
 from vsepp.pipeline.layers import load
 from vsepp.pipeline.papers import Paper
 from vsepp.pipeline.parameters import Parameters
-from vsepp.pipeline.plan import Plan, PlannedModel, present_file, raw_file, study_of_variant
+from vsepp.pipeline.plan import Plan, PlannedModel, present_file, raw_file
 from vsepp.pipeline.reports import report_spec
 from vsepp.pipeline.settings import ReleasedKeys
 from vsepp.pipeline.specs import evaluation_spec, published_features, run_spec, training_splits
@@ -283,7 +283,7 @@ class _Planner:
             ) from None
 
     def _is_kept(self, run: str, spec: RunSpec) -> bool:
-        return study_of_variant(self.parameters).has(run, evaluation_spec(self.parameters, run, spec))
+        return self.parameters.study.has(run, evaluation_spec(self.parameters, run, spec))
 
     @cached_property
     def starts(self) -> set[tuple[str, int]]:

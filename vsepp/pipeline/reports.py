@@ -42,7 +42,6 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
     # Its own runs, the runs of other papers that it names, and its released checkpoints.
     models = [model for model in plan.models if model in {*named, *paper.entries, *paper.released}]
     data = {role: parameters.datasets[keys.dataset] for role, keys in parameters.corpora.items()}
-    expected = plan.expected
     return ReportSpec(
         context=_context(plan, paper, models),
         published=str(paper.published),
@@ -70,7 +69,7 @@ def report_spec(plan: Plan, paper: Paper) -> ReportSpec:
             if role in data and data[role].photographs
         ),
         models=tuple(_trained(plan, model, seed) for model in models for seed in plan.models[model].specs),
-        expected=str(expected) if expected.is_file() else "",
+        expected=str(parameters.expected) if parameters.expected.is_file() else "",
         sources=tuple(_sources(plan, models)),
     )
 
@@ -138,7 +137,7 @@ def _settings(plan: Plan) -> str:
 def _trained(plan: Plan, model: str, seed: int) -> TrainedSpec:
     """One model of one seed, and what its manifest must say."""
     if seed in plan.models[model].recorded:
-        return TrainedSpec(model, seed, trained=True, study=str(plan.study.folder))
+        return TrainedSpec(model, seed, trained=True, study=str(plan.parameters.study.folder))
     evaluation = plan.evaluation(model, seed)
     assert evaluation
     run = plan.owner(evaluation.inputs["run"].path)

@@ -64,7 +64,7 @@ def sources_of(options: argparse.Namespace, name: str) -> list[Path | MeasuredMo
     evaluated: list[Path | MeasuredModel] = []
     for seed in sorted(model.specs):
         if seed in model.recorded:
-            evaluated.append(plan.study.read(name, seed))
+            evaluated.append(plan.parameters.study.read(name, seed))
             continue
         evaluation = plan.evaluation(name, seed)
         if evaluation and (evaluation.folder / METRICS_FILE).is_file():

@@ -93,10 +93,10 @@ def _hold_scores(plan: Plan, config: str) -> None:
     finished = [
         model for model in models.values() if model.study or (Path(model.evaluation) / METRICS_FILE).is_file()
     ]
-    states = expected.held(plan.expected, read_models(finished, config))
+    states = expected.held(plan.parameters.expected, read_models(finished, config))
     if not states:
         raise VseppError(
-            f"{plan.expected}: none of its models is here{fixes(snakemake('all_results', config))}"
+            f"{plan.parameters.expected}: none of its models is here{fixes(snakemake('all_results', config))}"
         )
     outside = [state for state in states if state.word == expected.OUTSIDE]
     for row, value, _, held_to in outside:
@@ -113,7 +113,7 @@ def record(options: argparse.Namespace) -> None:
     from vsepp.report.records import Study, is_of, read_results, write_study
 
     plan, waiting, damaged = plan_of(options), 0, 0
-    study = plan.study
+    study = plan.parameters.study
     before = set(study.models)
     if unknown := set(options.drop) - {run for run, _ in before}:
         raise VseppError(f"--drop: {study.folder} has no record of {', '.join(sorted(unknown))}")
