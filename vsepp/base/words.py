@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-DIGITS = 1
-"""Decimals of recalls and median ranks, as the paper prints them."""
 
+def rounded(value: float, sign: str = "-") -> str:
+    """A number with one decimal, as the paper prints recalls and median ranks, and a minus that is as wide as a plus; what rounds
+    to zero has no sign. `sign` is `+` for differences.
 
-def rounded(value: float, digits: int = DIGITS, sign: str = "-") -> str:
-    """A number with a minus that is as wide as a plus; what rounds to zero has no sign. `sign`
-    is `+` for differences.
-
-    >>> rounded(64.62), rounded(-0.04), rounded(-1.5, 2), rounded(3.14, sign="+")
-    ('64.6', '0.0', '−1.50', '+3.1')
+    >>> rounded(64.62), rounded(-0.04), rounded(-1.5), rounded(3.14, sign="+")
+    ('64.6', '0.0', '−1.5', '+3.1')
     """
-    words = f"{value:{sign}.{digits}f}"
+    words = f"{value:{sign}.1f}"
     return (words if float(words) else words.lstrip("+-")).replace("-", "−")
 
 
@@ -68,7 +65,7 @@ def bytes_text(count: float) -> str:
     return f"{count:,.0f} B"
 
 
-def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[str]:
+def table(rows: Sequence[Sequence[str]], align: str) -> list[str]:
     """Lines of a table; `align` has `l` or `r` for each column."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
@@ -77,4 +74,4 @@ def table(rows: Sequence[Sequence[str]], align: str, indent: str = "") -> list[s
         lines.append(
             "  ".join(cell.rjust(width) if side == "r" else cell.ljust(width) for cell, side, width in cells)
         )
-    return [f"{indent}{line}".rstrip() for line in lines]
+    return [line.rstrip() for line in lines]
