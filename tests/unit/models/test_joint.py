@@ -3,7 +3,6 @@
 import pytest
 import specs
 import torch
-from rounding import assert_near
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
@@ -25,38 +24,6 @@ def model(encoder=None, feature_dim=10, seed=0, **changes):
 
 def features(n=3, seed=1):
     return torch.rand(n, 10, generator=torch.Generator().manual_seed(seed))
-
-
-def lengths_of(embeddings):
-    return embeddings.norm(dim=1)
-
-
-def test_vse0_leaves_the_image_embedding_as_long_as_it_is():
-    joint = model(normalise_images=False)
-    f = features()
-    expected = (f / f.norm(dim=1, keepdim=True)) @ joint.image_map.weight.T + joint.image_map.bias
-    assert_near(joint.embed_images(ImageBatch(f)), expected, 1e-5)
-    torch.testing.assert_close(lengths_of(joint.embed_captions(IDS, LENGTHS)), torch.ones(2))
-
-
-def test_without_normalise_features_their_length_matters():
-    assert_near(
-        *(model(normalise_images=False).embed_images(ImageBatch(k * features())) for k in (1, 9)), 1e-5
-    )
-    plain = model(normalise_images=False, normalise_features=False)
-    assert_near(
-        plain.embed_images(ImageBatch(9 * features())), 9 * plain.embed_images(ImageBatch(features())), 1e-5
-    )
-
-
-def test_absolute_values_are_taken_after_the_normalisation():
-    signed, absolute = model(), model(absolute=True)
-    torch.testing.assert_close(
-        absolute.embed_images(ImageBatch(features())), signed.embed_images(ImageBatch(features())).abs()
-    )
-    captions = signed.embed_captions(IDS, LENGTHS)
-    assert (captions < 0).any()
-    torch.testing.assert_close(absolute.embed_captions(IDS, LENGTHS), captions.abs())
 
 
 def test_the_image_map_starts_xavier_uniform_with_a_zero_bias():

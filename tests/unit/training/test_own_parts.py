@@ -1,12 +1,10 @@
 """Losses, image heads and optimisers of another package, and images as sets of vectors; see `own_loss`."""
 
-import numpy as np
 import own_loss
 import pytest
 import tiny_corpus as tiny
 import torch
 from specs import change
-from tiny_corpus import run_in
 
 from vsepp.base.errors import VseppError
 from vsepp.base.spec import Component
@@ -38,24 +36,6 @@ def test_a_trained_number_of_a_loss_is_drawn_under_the_runs_seed_and_clipped_wit
     norm = torch.linalg.vector_norm(torch.cat([gradient.flatten() for gradient in gradients]))
     assert norm.item() == pytest.approx(0.5, rel=1e-4)
     assert abs(loss.state.mix.item() - starts[-1]) == pytest.approx(0.01, rel=1e-3), "the first step of Adam"
-
-
-def test_sets_pooled_by_their_mean_train_like_their_means(corpus, sets, tmp_path):
-    out, _ = run_in(tmp_path / "sets", POOLED, tiny.data_of(POOLED, corpus, features=sets))
-    values = np.load(sets / "features.npy")
-    units = values / np.maximum(np.linalg.norm(values, axis=2, keepdims=True), 1e-9)
-    means = tmp_path / "means"
-    means.mkdir()
-    np.save(means / "features.npy", units.mean(axis=1, keepdims=True))
-    plain = change(tiny.FROZEN, model__normalise_features=False)
-    of_means, _ = run_in(tmp_path / "mean", plain, tiny.data_of(plain, corpus, features=means))
-    torch.testing.assert_close(
-        tiny.weights(out)["image_map.map.weight"],
-        tiny.weights(of_means)["image_map.weight"],
-        rtol=1e-3,
-        atol=1e-4,
-    )
-    assert [row["rsum"] for row in tiny.history(out)] == [row["rsum"] for row in tiny.history(of_means)]
 
 
 def test_a_run_that_pools_sets_refuses_single_vectors_and_the_reverse(corpus, sets):
