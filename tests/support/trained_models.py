@@ -128,7 +128,7 @@ class Models:
 
 
 def write_evaluation(folder, protocol, fold_size, n_images, i2t, t2i, ranks=None, reranked=0):
-    """What an evaluation writes: hand-written metrics, or the metrics of ranks; of each query the best rank alone, as in old records."""
+    """What an evaluation writes: hand-written metrics, or the metrics of ranks; all captions of an image with the rank of the best."""
     scores = RetrievalMetrics(DirectionMetrics(*i2t), DirectionMetrics(*t2i))
     if ranks is None:
         ranks = ranks_of(with_recalls(n_images, *i2t[:3]), with_recalls(5 * n_images, *t2i[:3]))
@@ -150,7 +150,7 @@ def write_evaluation(folder, protocol, fold_size, n_images, i2t, t2i, ranks=None
     }
     (folder / "metrics.json").write_text(json.dumps({protocol: metrics}, indent=1) + "\n")
     captions = np.arange(5 * n_images)
-    arrays = {"i2t": ranks["i2t"].best, "t2i": ranks["t2i"].best}
+    arrays = {"i2t": ranks["i2t"].best, "i2t_captions": ranks["i2t"].ranks, "t2i": ranks["t2i"].best}
     arrays |= {"caption_rows": captions, "caption_images": captions // 5}
     write_arrays(
         folder / "ranks.npz",
@@ -163,12 +163,13 @@ def write_evaluation(folder, protocol, fold_size, n_images, i2t, t2i, ranks=None
 
 
 def ranks_of(i2t, t2i, fold=None, owner=None):
-    """Ranks of the best captions of images `(n_images,)`, and of the images of captions, five an image if `owner` does not say more."""
+    """Ranks of all captions of images, equal for each image, `(n_images,)`, and of the images of captions, five an image if `owner` does
+    not say more."""
     images = np.arange(len(i2t))
     owner = np.repeat(images, 5) if owner is None else owner
-    fold = fold or len(images)
+    fold, counts = fold or len(images), np.bincount(owner)
     return {
-        "i2t": TaskRanks(np.arange(len(i2t) + 1), np.asarray(i2t), images, fold, whole=False),
+        "i2t": TaskRanks(np.append(0, np.cumsum(counts)), np.repeat(i2t, counts), images, fold),
         "t2i": TaskRanks(np.arange(len(t2i) + 1), np.asarray(t2i), owner, fold),
     }
 

@@ -50,9 +50,9 @@ def _most_positives(ranks: TaskRanks) -> int:
 METRICS: dict[str, Metric] = {
     **PAPER,
     "mrr": Metric("MRR", lambda ranks: 1 / (ranks.best + 1)),
-    "rprecision": Metric("R-Precision", _r_precision, needs_all=True, depth=_most_positives),
-    "mapr": Metric("mAP@R", _average_precision, needs_all=True, depth=_most_positives),
-    "ndcg10": Metric("nDCG@10", _ndcg, needs_all=True, depth=lambda ranks: 10),
+    "rprecision": Metric("R-Precision", _r_precision, depth=_most_positives),
+    "mapr": Metric("mAP@R", _average_precision, depth=_most_positives),
+    "ndcg10": Metric("nDCG@10", _ndcg, depth=lambda ranks: 10),
 }
 """Key → metric."""
 RECALLS = tuple(f"{direction}_r{k}" for direction in ("i2t", "t2i") for k in (1, 5, 10))
@@ -85,7 +85,7 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
     Raises
     ------
     VseppError
-        On a metric without values per image, and on a metric that needs ranks which were not kept.
+        On a metric without values per image.
     """
     import numpy as np
 
@@ -102,7 +102,7 @@ def per_image(ranks: Ranks, metric: str) -> np.ndarray | None:
     # A metric is the mean over the folds, so folds matter where they have unequal numbers of queries.
     per_query = (size / np.bincount(images // size, minlength=n // size))[:, None]
     weights = np.bincount(images, minlength=n).reshape(-1, size) * per_query
-    values = np.bincount(images, weights=METRICS[key].values(ranks[task]), minlength=n).reshape(-1, size)
+    values = np.bincount(images, weights=METRICS[key].per_query(ranks[task]), minlength=n).reshape(-1, size)
     shares = METRICS[key].factor * values * per_query
     return (shares + shares.mean(axis=1, keepdims=True) * (1 - weights)).ravel()
 
@@ -129,6 +129,6 @@ def ranks_like_chance(ranks: Ranks, n_images: int, n_captions: int) -> bool:
     if len(values) < 2:
         return True
     folds = len(values) // ranks["i2t"].fold
-    positives = [ranks[task].counts for task in ("i2t", "t2i")] if ranks["i2t"].whole else None
+    positives = [ranks[task].counts for task in ("i2t", "t2i")]
     low = values.mean() - _Z * values.std(ddof=1) / len(values) ** 0.5
     return bool(low <= chance_rsum(n_images / folds, n_captions / folds, positives, cuts))

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from typing import TYPE_CHECKING, Any
 
-from vsepp.base.errors import VseppError
-
 if TYPE_CHECKING:
     from vsepp.evaluation.ranks import Ranks, TaskRanks
 
@@ -36,8 +34,6 @@ class Metric:
     factor: float = 100.0
     """100 for a metric in per cent."""
     lower_is_better: bool = False
-    needs_all: bool = False
-    """Whether it needs the ranks of every positive, not of each query's best alone."""
     depth: Callable[[TaskRanks], float] = lambda ranks: math.inf
     """How many of each query's best items it needs; by default all."""
 
@@ -50,27 +46,13 @@ class Metric:
         """Whether the lists that were ranked are long enough; see `TaskRanks.depth`."""
         return ranks.depth is None or self.depth(ranks) <= ranks.depth
 
-    def values(self, ranks: TaskRanks) -> Any:
-        """Value of each query, `(n_queries,)`, without the factor.
-
-        Raises
-        ------
-        VseppError
-            If it needs ranks that were not kept.
-        """
-        if self.needs_all and not ranks.whole:
-            raise VseppError(
-                f"{self.name}: needs the ranks of all correct items, which were not kept; evaluate again"
-            )
-        return self.per_query(ranks)
-
     def by_fold(self, ranks: TaskRanks) -> list[float]:
-        """The metric of each fold, without the factor, NaN where lists are too short for it; errors as in `values`."""
+        """The metric of each fold, without the factor, NaN where lists are too short for it."""
         known = self.is_known(ranks)
-        return [self.mean(values) if known else math.nan for values in ranks.by_fold(self.values(ranks))]
+        return [self.mean(values) if known else math.nan for values in ranks.by_fold(self.per_query(ranks))]
 
     def __call__(self, ranks: TaskRanks) -> float:
-        """The metric of all queries, the mean over the folds; errors as in `values`."""
+        """The metric of all queries, the mean over the folds."""
         folds = self.by_fold(ranks)
         return self.factor * (sum(folds) / len(folds))
 

@@ -29,8 +29,6 @@ class TaskRanks:
     """`(n_queries,)` int64: the image of each query, from 0; images that ask in no task are not counted."""
     fold: int
     """Number of images in a fold. Images of a fold follow each other."""
-    whole: bool = True
-    """Whether ranks of all positives are there; old records kept only the best of each query."""
     tied: np.ndarray | None = None
     """`(n_positives,)` int64: wrong items tied with each positive; `None` of ranks that were kept, which do not tell."""
     depth: int | None = None
@@ -216,8 +214,6 @@ def kept_ranks(
 ) -> Ranks:
     """Ranks under a protocol or of a truth, from the arrays of a `ranks.npz`.
 
-    Older evaluations lack the ranks of each caption for its image.
-
     Parameters
     ----------
     arrays
@@ -232,7 +228,7 @@ def kept_ranks(
     Raises
     ------
     KeyError
-        If another array is missing.
+        If an array is missing.
     VseppError
         If the arrays do not fit each other.
     """
@@ -245,19 +241,18 @@ def kept_ranks(
 
 def _kept_of_own(arrays: Mapping[str, np.ndarray], protocol: str, fold_size: int | None) -> Ranks:
     """Ranks of own captions under a protocol."""
-    i2t, t2i, images = (arrays[f"{protocol}_{part}"] for part in ("i2t", "t2i", "caption_images"))
-    i2t_captions = arrays.get(f"{protocol}_i2t_captions")
+    parts = ("i2t", "i2t_captions", "t2i", "caption_images")
+    i2t, i2t_captions, t2i, images = (arrays[f"{protocol}_{part}"] for part in parts)
     fit = images.ndim == 1 and images.dtype.kind in "iu" and len(images) > 0 and images.min(initial=0) >= 0
-    if not fit or any(ranks.shape != images.shape for ranks in (t2i, i2t_captions) if ranks is not None):
+    if not fit or not t2i.shape == i2t_captions.shape == images.shape:
         raise VseppError(
             f"ranks under {protocol}: t2i, i2t_captions and caption_images, rows from 0, do not have a number for each caption"
         )
-    every, fold = np.arange(len(i2t)), fold_size or len(i2t)
-    image_ranks = TaskRanks(np.arange(len(i2t) + 1), i2t, every, fold, whole=False)
-    if i2t_captions is not None:
-        own = Positives.from_pairs(images, np.arange(len(images)))
-        image_ranks = TaskRanks(own.starts, i2t_captions[own.items], every, fold)
-    return {"i2t": image_ranks, "t2i": TaskRanks(np.arange(len(t2i) + 1), t2i, images, fold)}
+    own, fold = Positives.from_pairs(images, np.arange(len(images))), fold_size or len(i2t)
+    return {
+        "i2t": TaskRanks(own.starts, i2t_captions[own.items], np.arange(len(i2t)), fold),
+        "t2i": TaskRanks(np.arange(len(t2i) + 1), t2i, images, fold),
+    }
 
 
 def _kept_of_truth(arrays: Mapping[str, np.ndarray], truth: str) -> Ranks:
