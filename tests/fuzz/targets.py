@@ -28,7 +28,7 @@ from vsepp.data.container import Container
 from vsepp.data.decode import build_store
 from vsepp.data.store import open_store
 from vsepp.evaluation.test_set import TestSet
-from vsepp.models.released import read_checkpoint, read_words
+from vsepp.models.released import read_checkpoint, read_vocabulary
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,9 @@ def checkpoints_fit(folder, result, *_):
 
 
 def words_fit(path, result, *_):
-    proper = all(isinstance(word, str) and word.encode() is not None for word in result)
-    return None if proper and len(set(result)) == len(result) else "words that are none or repeated"
+    words = result.words
+    proper = all(isinstance(word, str) and word.encode() is not None for word in words)
+    return None if proper and len(set(words)) == len(words) else "words that are none or repeated"
 
 
 def write_photographs(folder):
@@ -240,7 +241,7 @@ TARGETS = {
             )
             or folder / "vocab.pkl"
         ),
-        read_words,
+        read_vocabulary,
         words_fit,
     ),
     "photographs": Target(write_photographs, stored_photographs, photographs_as_decoded, "photographs/*"),

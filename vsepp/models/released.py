@@ -190,12 +190,7 @@ def _tensors(state: dict[Any, Any], key: str, most: int) -> dict[str, torch.Tens
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """The vocabulary of a released file; errors as in `read_words`."""
-    return Vocabulary(read_words(path), {}, 0, (), 0, TOKENIZER)
-
-
-def read_words(path: Path) -> tuple[str, ...]:
-    """Words of a released vocabulary in the order of their indices: of a pickle, or of JSON with `word2idx` and `idx2word`.
+    """A released vocabulary, its words in the order of their indices: of a pickle, or of JSON with `word2idx` and `idx2word`.
 
     Raises
     ------
@@ -235,7 +230,7 @@ def read_words(path: Path) -> tuple[str, ...]:
             f"{path}: expected the words {', '.join(SPECIAL)} first, each word once, and word2idx as the inverse of idx2word; "
             f"found {shortly(words)}"
         )
-    return words
+    return Vocabulary(words, {}, 0, (), 0, TOKENIZER)
 
 
 def disagreements(content: ReleasedCheckpoint, run: RunSpec) -> list[str]:

@@ -22,7 +22,7 @@ from vsepp.data.captions import Vocabulary
 from vsepp.models import weights as weight_files
 from vsepp.models.encoder import build_encoder
 from vsepp.models.joint import load_joint
-from vsepp.models.released import ReleasedCheckpoint, import_released, our_state, read_words
+from vsepp.models.released import ReleasedCheckpoint, import_released, our_state, read_vocabulary
 from vsepp.models.sets import ImageBatch
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "zebra", "a", "café"]
@@ -293,4 +293,4 @@ def test_published_features_may_have_any_dimension(tmp_path, words):
 )
 def test_a_vocabulary_that_is_not_whole_is_refused(tmp_path, value):
     with pytest.raises(VseppError, match=r"v\.pkl: "):
-        read_words(write_pickle(tmp_path / "v.pkl", value))
+        read_vocabulary(write_pickle(tmp_path / "v.pkl", value))

@@ -26,7 +26,7 @@ from legacy_files import (
 )
 
 from vsepp.base.errors import VseppError
-from vsepp.models.released import read_checkpoint, read_words
+from vsepp.models.released import read_checkpoint, read_vocabulary
 
 WORDS = ["<pad>", "<start>", "<end>", "<unk>", "a", "café", "\u4e2d"]
 
@@ -113,7 +113,7 @@ def test_numbers_of_numpy_and_of_torch_are_numbers(tmp_path, number):
 
 @pytest.mark.parametrize("name", ["__main__.Vocabulary", "vocab.Vocabulary"])
 def test_a_vocabulary_is_read_as_its_words(tmp_path, name):
-    assert read_words(write_pickle(tmp_path / "v.pkl", vocabulary(WORDS, name))) == tuple(WORDS)
+    assert read_vocabulary(write_pickle(tmp_path / "v.pkl", vocabulary(WORDS, name))).words == tuple(WORDS)
 
 
 @pytest.mark.parametrize("start", ["", "\n", "\ufeff"])
@@ -121,7 +121,7 @@ def test_a_vocabulary_of_json_is_read(tmp_path, start):
     rows = {word: row for row, word in enumerate(WORDS)}
     values = {"word2idx": rows, "idx2word": {str(row): word for word, row in rows.items()}, "idx": len(rows)}
     (tmp_path / "vocab.json").write_text(start + json.dumps(values))
-    assert read_words(tmp_path / "vocab.json") == tuple(WORDS)
+    assert read_vocabulary(tmp_path / "vocab.json").words == tuple(WORDS)
 
 
 # Programs
@@ -154,7 +154,7 @@ def test_programs_are_refused_and_never_run(tmp_path, name):
     with pytest.raises(VseppError, match=r"evil\.pth\.tar: "):
         read_checkpoint(checkpoint(tmp_path / "evil.pth.tar", program))
     with pytest.raises(VseppError, match=r"evil\.pkl: "):
-        read_words(write_pickle(tmp_path / "evil.pkl", program))
+        read_vocabulary(write_pickle(tmp_path / "evil.pkl", program))
     assert not (tmp_path / "canary").exists()
 
 
@@ -193,7 +193,7 @@ def test_a_file_that_was_cut_off_anywhere_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a pickle", b"\x80\x02K\x01."])
-@pytest.mark.parametrize("read", [read_checkpoint, read_words])
+@pytest.mark.parametrize("read", [read_checkpoint, read_vocabulary])
 def test_a_file_of_something_else_is_named(tmp_path, read, content):
     if content is not None:
         (tmp_path / "a.pkl").write_bytes(content)
@@ -237,4 +237,4 @@ def test_values_of_other_types_are_named_and_take_no_memory(tmp_path, case):
 def test_a_vocabulary_of_json_of_another_form_is_named(tmp_path, values):
     (tmp_path / "vocab.json").write_text(json.dumps(values))
     with pytest.raises(VseppError, match=r"vocab\.json: "):
-        read_words(tmp_path / "vocab.json")
+        read_vocabulary(tmp_path / "vocab.json")
