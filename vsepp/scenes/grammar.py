@@ -50,11 +50,10 @@ def write_captions(scene: Scene, count: int, rng: np.random.Generator, settings:
     """Write `count` captions of a scene, different where the grammar can make them so."""
     captions: list[str] = []
     for _ in range(count):
-        caption = write_caption(scene, rng, settings)
-        for _ in range(5):
+        for _ in range(6):
+            caption = write_caption(scene, rng, settings)
             if caption not in captions:
                 break
-            caption = write_caption(scene, rng, settings)
         captions.append(caption)
     return captions
 

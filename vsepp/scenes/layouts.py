@@ -16,6 +16,7 @@ import numpy as np
 
 from vsepp.base.declared import SPLITS
 from vsepp.base.errors import VseppError
+from vsepp.base.files import write_text
 from vsepp.base.progress import in_processes, track
 from vsepp.base.spec import Difficulty, ScenesSpec
 from vsepp.scenes.grammar import tokenise, write_captions
@@ -80,7 +81,8 @@ def generate(spec: ScenesSpec, out: Path, workers: int = 1) -> dict[str, Any]:
             _write_coco(root, photographs, captions, np.random.default_rng([spec.seed, number, 1]))
         else:
             entries = _entries(photographs, captions, itertools.count())
-            _write_json(root / "dataset_flickr30k.json", {"images": entries, "dataset": "flickr30k"})
+            content = {"images": entries, "dataset": "flickr30k"}
+            write_text(root / "dataset_flickr30k.json", json.dumps(content))
         facts[layout] = {"images": len(photographs), "captions": sum(map(len, captions))}
     return facts
 
@@ -167,8 +169,8 @@ def _write_coco(
             "images": [images[row] for row in rng.permutation(len(images))],
             "annotations": [annotations[row] for row in rng.permutation(len(annotations))],
         }
-        _write_json(root / "annotations" / f"captions_{folder}.json", content)
-    _write_json(root / "dataset_coco.json", {"images": entries, "dataset": "coco"})
+        write_text(root / "annotations" / f"captions_{folder}.json", json.dumps(content))
+    write_text(root / "dataset_coco.json", json.dumps({"images": entries, "dataset": "coco"}))
 
 
 def _entries(
@@ -191,8 +193,3 @@ def _entries(
             }
         )
     return entries
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
