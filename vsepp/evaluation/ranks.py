@@ -14,7 +14,7 @@ from vsepp.base.errors import VseppError
 from vsepp.evaluation.embedding_scores import EmbeddingScores
 from vsepp.evaluation.scores import Pairs, Scores
 from vsepp.evaluation.test_set import TestSet
-from vsepp.evaluation.truth import Positives, Truth, kinds, own_captions
+from vsepp.evaluation.truth import Positives, Truth, own_captions
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,14 +126,8 @@ def rank_counts(scores: Scores, truth: Truth) -> dict[str, np.ndarray]:
     -------
     dict
         Task → wrong items above each positive, and those above or tied, int64 `(2, n_positives)`; without tasks that no score tells.
-
-    Raises
-    ------
-    VseppError
-        If the truth names images or captions that are not ranked.
     """
     galleries = dict(zip("it", scores.shape, strict=True))
-    _require_ranked(truth, galleries)
     i2t, t2i = truth.tasks["i2t"], truth.tasks["t2i"]
     i2t_places, t2i_places = _ranked_places(i2t, galleries["t"]), _ranked_places(t2i, galleries["i"])
     images, captions = i2t.rows[i2t_places], i2t.items[i2t_places]
@@ -168,21 +162,6 @@ def task_ranks(truth: Truth, counts: Mapping[str, np.ndarray], depths: Mapping[s
         )
         for task, (above, above_or_tied) in counts.items()
     }
-
-
-def _require_ranked(truth: Truth, galleries: Mapping[str, int]) -> None:
-    """Refuse a truth with rows of images or captions that there are not; the correct captions of images may be absent."""
-    for task, positives in truth.tasks.items():
-        more = truth.absent if task == "i2t" else 0
-        query, item = kinds(task)
-        for rows, kind, absent in ((positives.queries, query, 0), (positives.items, item, more)):
-            outside = rows[(rows < 0) | (rows >= galleries[kind] + absent)]
-            if len(outside):
-                name = {"i": "image", "t": "caption"}[kind]
-                raise VseppError(
-                    f"truth {truth.name}, {task}: {name} row {outside[0]} is not among the {galleries[kind]} that are ranked "
-                    f"({len(outside)} rows are not); take a truth of this test set"
-                )
 
 
 def _ranked_places(positives: Positives, gallery: int) -> np.ndarray:

@@ -100,7 +100,6 @@ def lists(items=((0, 1),), scores=((2.0, 1.0),)):
     [
         (Positives.from_pairs, ([0, 1, 0], [2, 2, 2]), "query 0 and item 2"),
         (Positives.from_pairs, ([0, 1], [1]), r"int64 \(2,\) and int64 \(1,\)"),
-        (rank_matrix, (np.zeros((2, 3)), [0, 1, 2]), "i2t: image row 2"),
         (rank_matrix, ([[0, 1.0], [np.nan, 0]], [0, 1]), "image row 1 holds NaN"),
         (ScoreMatrix, (np.zeros(3),), r"\(3,\)"),
         (lists, ([[0, 3]],), "i2t: the list of query 0"),
