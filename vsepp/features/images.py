@@ -127,7 +127,6 @@ class Tape:
         """Rows of the captions table that it holds, ascending."""
         for epoch in reversed(range(epochs)):
             self._open(epoch)
-        self.dim: int = self._features.shape[1]
 
     def train(self, caption_rows: np.ndarray, epoch: int) -> ImageBatch:
         """Features float16 `(n, dim)` of captions `(n,)` in an epoch, from 0.
@@ -175,7 +174,6 @@ class Inline:
     def __init__(
         self, store: StoredImages, encoder: ImageEncoder, crops: CaptionCrops, device: torch.device
     ) -> None:
-        self.dim = encoder.dim
         self._encoder = encoder.to(device).eval()
         self._store, self._crops, self._device = store, crops, device
 
@@ -253,7 +251,7 @@ def open_images(
         features = replace(features, values=place(np.asarray(features.values), "image features", placing))
         data_on = {"image features": place_of(features.values)}
         return Images(FixedCrops(features, crops.image_rows), features, dim, data_on)
-    trained: Tape | Inline
+    trained: TrainImages
     if run.reads == "tape":
         trained, data_on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
     else:
@@ -261,11 +259,6 @@ def open_images(
         encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
         trained = Inline(store, encoder, crops, placing.device)
         data_on = {"image store": place_of_images(store)}
-    if trained.dim != dim:
-        raise VseppError(
-            f"run {run.id}: training features ({run.reads}) have {trained.dim} dimensions, validation "
-            f"features {dim} ({folders['features']}); they come from different encoders"
-        )
     return Images(trained, features, dim, data_on)
 
 
