@@ -178,7 +178,9 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
     if source in ("file", "scenes"):
         assert file is not None  # the plan names it
         encoder = build_encoder(spec)
-        _put_weights(encoder, file, Path(name).name)
+        state = weights.read(file, Path(name).name)
+        state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
+        weights.put(encoder.network, state, file, repr(spec.architecture))
         return encoder
     if spec.weights == "random":
         return build_encoder(spec)
@@ -227,15 +229,3 @@ def encoder_dim(folder: Path) -> int:
     path = folder / DESCRIPTION
     with reading(path, f"an encoder's description; delete {folder}, and run the step that makes it again"):
         return int(json.loads(path.read_text(encoding="utf-8"))["dim"])
-
-
-def _put_weights(encoder: ImageEncoder, file: Path, name: str = "") -> None:
-    """Load the weights of a whole or a cut network into an encoder; errors as in `weights.read` and `weights.put`.
-
-    Files saved before torch 0.4.1 lack the batch counters of batch normalisation; no feature depends on them, and the
-    encoder keeps its own.
-    """
-    state = weights.read(file, name)
-    state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
-    counters = {k: v for k, v in encoder.network.state_dict().items() if k.endswith("num_batches_tracked")}
-    weights.put(encoder.network, counters | state, file, repr(encoder.spec.architecture))

@@ -308,8 +308,7 @@ def fit_state(
     Parameters
     ----------
     state
-        Weights under their names here. Missing counters of batch normalisation are set to zero: PyTorch before 0.4.1
-        did not have them, and nothing here reads them.
+        Weights under their names here.
     run, words
         The run and the size of its vocabulary.
     source
@@ -325,13 +324,8 @@ def fit_state(
     with torch.device("meta"), warnings.catch_warnings(action="ignore"):  # no memory to initialise
         encoder = build_encoder(run.encoder)
         model = JointEmbedding(run.model, dim or encoder.dim, words, encoder if run.live_encoder else None)
-    uncounted = {
-        key: torch.zeros((), dtype=value.dtype)
-        for key, value in model.state_dict().items()
-        if key.endswith("num_batches_tracked")
-    }
     model = model.to_empty(device="cpu")
-    model.load_weights(uncounted | state, source)
+    model.load_weights(state, source)
     return model.state_dict()
 
 

@@ -197,7 +197,8 @@ def put(module: nn.Module, state: Mapping[str, torch.Tensor], source: object, ow
     Parameters
     ----------
     module, state
-        The module, and values of all its parameters and buffers.
+        The module, and values of all its parameters and buffers. Files of PyTorch before 0.4.1 lack the counters of batch normalisation,
+        which nothing here reads: these are set to zero.
     source, owner
         Where the weights come from, and whose they should be, for the message.
 
@@ -206,6 +207,12 @@ def put(module: nn.Module, state: Mapping[str, torch.Tensor], source: object, ow
     VseppError
         Naming the parameters that are missing, unknown or of another shape.
     """
+    counters = {
+        name: torch.zeros_like(value)
+        for name, value in module.state_dict().items()
+        if name.endswith("num_batches_tracked")
+    }
+    state = counters | dict(state)
     if problems := misfits(module, state):
         raise VseppError(f"{source}: not the weights of {owner}: {problems}")
     module.load_state_dict(state)
