@@ -41,10 +41,10 @@ class Gallery:
         self,
         name: str,
         *,
-        ratings: Mapping[str, tuple[str, np.ndarray, np.ndarray, np.ndarray]] | None = None,
+        ratings: Mapping[str, Ratings] | None = None,
         **tasks: IdPairs,
     ) -> Truth:
-        """A truth of this gallery. `tasks`: task → ids of queries and of their positives; `ratings`: name → task, ids of both, ratings.
+        """A truth of this gallery. `tasks`: task → ids of queries and of their positives; `ratings`: name → ratings with ids for rows.
 
         Raises
         ------
@@ -80,13 +80,11 @@ class Gallery:
             caption_to_image=self.caption_to_image,
             absent=len(absent),
             ratings={
-                name: Ratings(
-                    task,
-                    rows(kinds(task).query, queries, name),
-                    rows(kinds(task).item, items, name),
-                    np.asarray(scores, float),
+                name: rated._replace(
+                    queries=rows(kinds(rated.task).query, rated.queries, name),
+                    items=rows(kinds(rated.task).item, rated.items, name),
                 )
-                for name, (task, queries, items, scores) in (ratings or {}).items()
+                for name, rated in (ratings or {}).items()
             },
         )
 

@@ -104,7 +104,7 @@ def test_ratings_go_with_lists_as_with_the_matrix_whose_scores_they_hold(seed):
     rng, owned = np.random.default_rng(seed), np.arange(40)
     images, captions = rng.permutation(owned), rng.permutation(owned + 100)
     asked = rng.permutation(owned)
-    rated = {"sits": ("i2t", asked, asked + 100, rng.integers(0, 6, 40).astype(float))}
+    rated = {"sits": Ratings("i2t", asked, asked + 100, rng.integers(0, 6, 40).astype(float))}
     own = owned, owned + 100
     truth = Gallery.from_ids(*own).truth("rated", ratings=rated, i2t=own, t2i=own[::-1])
     scores = rng.standard_normal((40, 40))

@@ -20,7 +20,7 @@ import numpy as np
 from vsepp.base.errors import VseppError
 from vsepp.base.files import bytes_of, reading
 from vsepp.evaluation.gallery import Gallery
-from vsepp.evaluation.truth import IdPairs, Truth
+from vsepp.evaluation.truth import IdPairs, Ratings, Truth
 
 CITATION = "Parekh, Baldridge, Cer, Waters and Yang, Crisscrossed Captions: Extended Intramodal and Intermodal Semantic Similarity Judgments for MS-COCO, EACL 2021"
 FILES = {"sits": "sits_test.csv", "sts": "sts_test.csv", "sis": "sis_test.csv"}
@@ -87,16 +87,16 @@ def _truth(rated: Mapping[str, _Rated]) -> Truth:
         # In a pair of one kind either item may ask. In a pair of an image and a caption the image asks: with captions as queries,
         # simulated estimates spread less than the published ones.
         ratings={
-            "sts": ("t2t", *_turned(sts.first, sts.second), np.tile(sts.ratings, 2)),
-            "sis": ("i2i", *_turned(sis.first, sis.second), np.tile(sis.ratings, 2)),
-            "sits": ("i2t", images, captions, ratings),
+            "sts": Ratings("t2t", *_turned(sts.first, sts.second), np.tile(sts.ratings, 2)),
+            "sis": Ratings("i2i", *_turned(sis.first, sis.second), np.tile(sis.ratings, 2)),
+            "sits": Ratings("i2t", images, captions, ratings),
         },
     )
 
 
-def _turned(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Pairs of one kind, and the same pairs the other way round: `(2, 2n)` from `(n,)` each."""
-    return np.stack([np.r_[first, second], np.r_[second, first]])
+def _turned(first: np.ndarray, second: np.ndarray) -> IdPairs:
+    """Pairs of one kind, and the same pairs the other way round: `(2n,)` from `(n,)` each."""
+    return np.r_[first, second], np.r_[second, first]
 
 
 def _asking(first: np.ndarray, second: np.ndarray) -> IdPairs:
