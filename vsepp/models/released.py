@@ -23,8 +23,8 @@ import torch
 from safetensors.torch import save_file
 
 from vsepp.base.errors import VseppError
-from vsepp.base.files import bytes_of, read_json, reading, shortly, whole_file, write_text
-from vsepp.base.publish import CONFIG
+from vsepp.base.files import bytes_of, read_json, reading, shortly, write_text
+from vsepp.base.publish import CONFIG, MODEL_FILE
 from vsepp.base.run_spec import RunSpec
 from vsepp.base.spec import to_json
 from vsepp.data.captions import SPECIAL, Vocabulary
@@ -93,7 +93,9 @@ def import_released(checkpoint: Path, vocabulary: Path, run: RunSpec, out: Path)
             "vocabulary of this run, or the run that they belong to"
         )
     state = fit_state(our_state(content), run, len(words), checkpoint)
-    _write(out, state, run, words)
+    words.write(out)
+    write_text(out / CONFIG, to_json(run) + "\n")
+    save_file({key: value.contiguous() for key, value in state.items()}, out / MODEL_FILE)
     return {**content.progress, "opt": content.opt, "words": len(words)}
 
 
@@ -327,11 +329,3 @@ def fit_state(
     model = model.to_empty(device="cpu")
     model.load_weights(state, source)
     return model.state_dict()
-
-
-def _write(out: Path, state: dict[str, torch.Tensor], run: RunSpec, words: Vocabulary) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    words.write(out)
-    write_text(out / CONFIG, to_json(run) + "\n")
-    with whole_file(out / "model.safetensors") as partial:
-        save_file({key: value.detach().contiguous() for key, value in state.items()}, partial)
