@@ -246,20 +246,19 @@ def open_images(
     if run.reads == "live":
         return _live_images(run, folders, len(images), crops, placing)
     features = _features(run, folders, len(images))
-    dim = features.values.shape[2]
+    trained: TrainImages
     if run.reads == "features":
         features = replace(features, values=place(np.asarray(features.values), "image features", placing))
+        trained = FixedCrops(features, crops.image_rows)
         data_on = {"image features": place_of(features.values)}
-        return Images(FixedCrops(features, crops.image_rows), features, dim, data_on)
-    trained: TrainImages
-    if run.reads == "tape":
+    elif run.reads == "tape":
         trained, data_on = Tape(folders["tape"], run.schedule.epochs), {"tape": "mapped"}
     else:
         store = place_images(_store(folders["train_store"], len(images)), placing)
         encoder = load_encoder(run.encoder, folders["encoder"], grid=run.grid)
         trained = Inline(store, encoder, crops, placing.device)
         data_on = {"image store": place_of_images(store)}
-    return Images(trained, features, dim, data_on)
+    return Images(trained, features, features.values.shape[2], data_on)
 
 
 def _live_images(
