@@ -67,7 +67,8 @@ def _sides(row: Sequence[str], plan: Any) -> Paired:
     """The models of the runs that a row names, one side a run."""
     names = [name for cell in row for name in re.findall(r"`([^`]+)`", cell) if name in plan.models]
     models = {
-        name: [plan.study.read(name, seed) for seed in sorted(plan.models[name].recorded)] for name in names
+        name: [plan.parameters.study.read(name, seed) for seed in sorted(plan.models[name].recorded)]
+        for name in names
     }
     return pair(models, _protocol(models[names[0]]))
 

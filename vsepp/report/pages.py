@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, TemplateError
 
-from vsepp.base.errors import as_started
+from vsepp.base.errors import VseppError, as_started
 from vsepp.base.files import csv_text, write_text
 from vsepp.base.manifest import MANIFEST, manifest_if_intact
 from vsepp.base.provenance import git_state
@@ -294,5 +294,8 @@ def _environment(latex: bool) -> Environment:
 
 def write_page(file: Path, template: str, **values: Any) -> None:
     """Fill a template. LaTeX templates escape whatever they print, unless it is `Tex` already."""
-    filled = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
+    try:
+        filled = _environment(template.endswith(".tex.j2")).get_template(template).render(values)
+    except TemplateError as error:
+        raise VseppError(f"template {template}: {error}") from error
     write_text(file, filled.rstrip() + "\n")
