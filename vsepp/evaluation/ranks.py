@@ -206,15 +206,16 @@ def kept_ranks(
 
     Raises
     ------
-    KeyError
-        If an array is missing.
     VseppError
-        If the arrays do not fit each other.
+        If an array is missing, or the arrays do not fit each other.
     """
-    if f"{protocol}_i2t_starts" in arrays:
-        ranks = _kept_of_truth(arrays, protocol)
-    else:
-        ranks = _kept_of_own(arrays, protocol, fold_size)
+    try:
+        if f"{protocol}_i2t_starts" in arrays:
+            ranks = _kept_of_truth(arrays, protocol)
+        else:
+            ranks = _kept_of_own(arrays, protocol, fold_size)
+    except KeyError as error:
+        raise VseppError(f"ranks under {protocol}: there is no array {error}; evaluate the model again") from None
     return {task: replace(kept, depth=(depths or {}).get(task)) for task, kept in ranks.items()}
 
 

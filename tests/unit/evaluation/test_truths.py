@@ -72,6 +72,9 @@ def test_what_was_kept_serves_every_metric(tmp_path):
     expected = np.mean([METRICS["mapr"](retrieval_ranks(fold)["i2t"]) for fold in folds])
     kept = kept_ranks(arrays, "5x1K", 6)
     assert per_image(kept, "i2t_mapr").mean() == METRICS["mapr"](kept["i2t"]) == pytest.approx(expected)
+    del arrays["5x1K_i2t_captions"]
+    with pytest.raises(VseppError, match="5x1K_i2t_captions"):
+        kept_ranks(arrays, "5x1K", 6)
 
 
 # Truths, and what is refused.
