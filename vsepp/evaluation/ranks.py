@@ -215,7 +215,9 @@ def kept_ranks(
         else:
             ranks = _kept_of_own(arrays, protocol, fold_size)
     except KeyError as error:
-        raise VseppError(f"ranks under {protocol}: there is no array {error}; evaluate the model again") from None
+        raise VseppError(
+            f"ranks under {protocol}: there is no array {error}; evaluate the model again"
+        ) from None
     return {task: replace(kept, depth=(depths or {}).get(task)) for task, kept in ranks.items()}
 
 
