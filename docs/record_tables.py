@@ -83,20 +83,20 @@ def _effects(sides: Sequence[Paired], heads: Sequence[str]) -> Iterator[Effect]:
         if len(compared.models) == 1:
             continue
         for metric in (METRICS[head] for head in heads if head in METRICS):
-            first, second, *others = (
+            model, baseline, *others = (
                 np.array([seed.values(_protocol(side), metric) for seed in side])
                 for side in compared.models.values()
             )
             if others:  # (a − b) − (c − d) = (a + d) − (b + c)
-                first, second = first + others[1], second + others[0]
-            yield intervals.effect(list(second), list(first))
+                model, baseline = model + others[1], baseline + others[0]
+            yield intervals.effect(list(baseline), list(model))
 
 
 def _level_text(compared: Paired, metric: str) -> str:
     """Mean and standard deviation over the seeds: `18.6 ± 1.1`."""
     (models,) = compared.models.values()
-    found = level(models, _protocol(models), metric)
-    return f"{text.number(found.mean)} {text.deviation(found.sd)}".strip()
+    of_seeds = level(models, _protocol(models), metric)
+    return f"{text.number(of_seeds.mean)} {text.deviation(of_seeds.sd)}".strip()
 
 
 def _difference_text(effect: Effect) -> str:
