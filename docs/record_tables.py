@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from vsepp.evaluation import intervals
@@ -84,8 +83,7 @@ def _effects(sides: Sequence[Paired], heads: Sequence[str]) -> Iterator[Effect]:
             continue
         for metric in (METRICS[head] for head in heads if head in METRICS):
             model, baseline, *others = (
-                np.array([seed.values(_protocol(side), metric) for seed in side])
-                for side in compared.models.values()
+                compared.values(run, _protocol(models), metric) for run, models in compared.models.items()
             )
             if others:  # (a − b) − (c − d) = (a + d) − (b + c)
                 model, baseline = model + others[1], baseline + others[0]

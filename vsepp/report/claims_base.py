@@ -72,7 +72,7 @@ class ClaimOfRuns(AnyClaim):
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """MeasuredModel and baseline of each difference."""
+        """Model and baseline of each difference."""
         model, baseline = self.runs
         return ((model, baseline),)
 

@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def sources(self) -> dict[str, list[str]]:
-        """MeasuredModel → its folders or files."""
+        """Model → its folders or files."""
         sides = self.paired.models.items()
         return {name: list(dict.fromkeys(model.where for model in side)) for name, side in sides}
 
