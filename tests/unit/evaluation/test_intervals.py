@@ -1,10 +1,12 @@
 """Intervals and tests against known cases, and against data that were made up so that the truth is known."""
 
+from dataclasses import astuple
 from math import comb, erfc
 
 import numpy as np
 import pytest
 from embedded_sets import noisy, under
+from scipy import stats
 from trained_models import ranks_of
 
 from vsepp.evaluation import intervals
@@ -15,6 +17,7 @@ from vsepp.evaluation.intervals import (
     effect,
     holm,
     image_interval,
+    image_intervals,
     mcnemar,
     seed_interval,
 )
@@ -173,6 +176,22 @@ def test_a_level_has_mean_deviation_and_both_intervals():
     assert (alone.sd, alone.images, alone.seeds, alone.interval) == (None, None, None, None)
 
 
+def test_intervals_over_images_are_those_of_scipy_and_of_all_metrics_equal_those_of_each():
+    values = np.random.default_rng(0).normal(3, 40, (2, 250))
+    expected = [
+        stats.bootstrap(
+            (of_metric,),
+            np.mean,
+            method="percentile",
+            n_resamples=intervals.RESAMPLES,
+            rng=np.random.default_rng(0),
+        ).confidence_interval
+        for of_metric in values
+    ]
+    np.testing.assert_allclose([astuple(interval) for interval in image_intervals(values)], expected)
+    np.testing.assert_allclose([astuple(image_interval(of_metric)) for of_metric in values], expected)
+
+
 def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
     # Five captions of an image succeed together: an interval that took them for independent would hold it in 4 of 5 draws.
     monkeypatch.setattr(intervals, "RESAMPLES", 399)
@@ -186,9 +205,9 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say(monkeypatch):
             for share in (easy, 0.06 + 0.94 * easy)
         )
         a, b = (per_image(ranks, "t2i_r1") for ranks in (first, second))
-        single = intervals.image_interval(a)
+        single = image_interval(a)
         inside += single.low < 45 < single.high
-        both = intervals._bootstrap((a, b), intervals._difference)
+        both = image_interval(b - a)
         paired += both.low < 3.3 < both.high
     assert 0.92 <= inside / draws <= 0.98
     assert 0.92 <= paired / draws <= 0.98
