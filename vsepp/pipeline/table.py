@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,8 @@ from vsepp.pipeline.steps import STEPS
 
 PLANS = Path("results") / ".state" / "plans"
 """Folder of the written tables, each named by its digest."""
+
+_EXPECTED = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
 
 LOST = Path("results") / ".state" / "lost"
 """File that is newer than an artefact whose manifest was lost."""
@@ -57,7 +59,7 @@ class ArtefactTable:
     resources: ResourceKeys
     files: dict[str, SourceFile]
     """Name → raw file, the user's own files included."""
-    table: dict[tuple[str, str], Artefact]
+    table: Mapping[tuple[str, str], Artefact]
     """Kind and name → artefact, in the order of making."""
 
     @property
@@ -67,7 +69,7 @@ class ArtefactTable:
 
     def of_kind(self, kind: str) -> dict[str, Artefact]:
         """Name → artefact of a kind."""
-        return {artefact.name: artefact for artefact in self.table.values() if artefact.kind == kind}
+        return {name: self.table[of, name] for of, name in self.table if of == kind}
 
     def row(self, kind: str, name: str) -> Artefact:
         """An artefact by its name.
@@ -140,6 +142,24 @@ class ArtefactTable:
             preset = max(1, preset // self.gpu_share(artefact))
         return min(cores, {"one": 1, "preset": preset, "all": cores}[artefact.step.threads])
 
+    def priority(self, artefact: Artefact) -> int:
+        """Steps on the longest way from raw files to a report that leads through an artefact: with more, its job goes first."""
+        return self._ways[artefact.folder]
+
+    @cached_property
+    def _ways(self) -> dict[Path, int]:
+        read = {
+            artefact.folder: [owner.folder for path in artefact.paths.values() if (owner := self.owner(path))]
+            for artefact in self.table.values()
+        }
+        before, after = dict.fromkeys(read, 0), dict.fromkeys(read, 0)
+        for folder, sources in read.items():
+            before[folder] = max((before[source] + 1 for source in sources), default=0)
+        for folder, sources in reversed(read.items()):
+            for source in sources:
+                after[source] = max(after[source], after[folder] + 1)
+        return {folder: before[folder] + after[folder] for folder in read}
+
     def make(self, kind: str, name: str, *, threads: int | None = None, device: str = "auto") -> None:
         """Make an artefact by its name, as its rule does; VseppError if there is none of that name."""
         artefact = self.row(kind, name)
@@ -154,7 +174,9 @@ class ArtefactTable:
         )
 
     def test_images(self, corpus: Artefact) -> int:
-        """Smallest number of test images with which all folds of a corpus's evaluations are full."""
+        """Smallest number of test images with which all folds of a corpus's evaluations are full; 0 of any other artefact."""
+        if corpus.kind != "corpus":
+            return 0
         return max(
             (
                 FOLDS.get(name, 0) * evaluation.spec.fold_size
@@ -208,11 +230,10 @@ def read_table(path: Path) -> ArtefactTable:
     VseppError
         If the file is missing or damaged.
     """
-    expected = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
-    written = read_json(path, expected)
-    with reading(path, expected):
+    written = read_json(path, _EXPECTED)
+    with reading(path, _EXPECTED):
         if value_digest(written)[:16] != path.stem:
-            raise VseppError(f"is not as it was written; expected {expected}")
+            raise VseppError(f"is not as it was written; expected {_EXPECTED}")
         return ArtefactTable(
             preset=written["preset"],
             variant=written["variant"],
@@ -222,8 +243,28 @@ def read_table(path: Path) -> ArtefactTable:
                 name: SourceFile(from_dict(SourceSpec, spec), Path(file), own)
                 for name, (spec, file, own) in written["files"].items()
             },
-            table={(row["kind"], row["name"]): _artefact(row) for row in written["rows"]},
+            table=_WrittenRows(path, {(row["kind"], row["name"]): row for row in written["rows"]}),
         )
+
+
+class _WrittenRows(Mapping[tuple[str, str], Artefact]):
+    """Rows of a written table. Each is read when it is looked up, since a job needs hardly any but its own."""
+
+    def __init__(self, path: Path, rows: dict[tuple[str, str], dict[str, Any]]) -> None:
+        self._path, self._rows, self._read = path, rows, dict[tuple[str, str], Artefact]()
+
+    def __getitem__(self, key: tuple[str, str]) -> Artefact:
+        row = self._rows[key]
+        if key not in self._read:
+            with reading(self._path, _EXPECTED):
+                self._read[key] = _artefact(row)
+        return self._read[key]
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _artefact(row: dict[str, Any]) -> Artefact:

@@ -129,6 +129,11 @@ def threads(wildcards):
     return PLAN.threads(artefact(wildcards), CORES or PLAN.resources.threads)
 
 
+def priority(wildcards):
+    """Of jobs that wait for a core, a job of the longest way to a report goes first."""
+    return PLAN.priority(artefact(wildcards))
+
+
 def gpu_parts(wildcards):
     """Parts of a GPU that a job takes."""
     return PLAN.gpu_parts(artefact(wildcards)) if GPUS else 0

@@ -1,5 +1,4 @@
 # Mirrors → raw files → tables of images and captions, word ids, decoded images.
-# All else waits for these jobs: they come first, and other jobs fill what cores they leave.
 
 
 rule download:
@@ -7,6 +6,7 @@ rule download:
         f"{DOWNLOADS}/{{download}}",
     log:
         f"{LOGS}/download/{{download}}.log",
+    # All else waits for downloads.
     priority: 100
     resources:
         mem_mb=300,
@@ -25,7 +25,7 @@ rule scenes:
         files("scenes"),
     log:
         f"{LOGS}/scenes/{{scenes}}.log",
-    priority: 10
+    priority: priority
     threads: threads
     resources:
         mem_mb=800,
@@ -45,7 +45,7 @@ rule corpus:
         files("corpus"),
     log:
         f"{LOGS}/corpus/{{corpus}}.log",
-    priority: 10
+    priority: priority
     resources:
         mem_mb=MEMORY,
     params:
@@ -64,7 +64,7 @@ rule tokens:
         files("tokens"),
     log:
         f"{LOGS}/tokens/{{tokens}}.log",
-    priority: 10
+    priority: priority
     resources:
         mem_mb=1500,
     params:
@@ -83,7 +83,7 @@ rule store:
         files("store"),
     log:
         f"{LOGS}/store/{{store}}.log",
-    priority: 10
+    priority: priority
     threads: threads
     resources:
         mem_mb=1800,

@@ -8,6 +8,7 @@ rule evaluate:
         files("evaluation"),
     log:
         f"{LOGS}/{PLAN.variant}/evaluate/{{evaluation}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,
@@ -26,6 +27,7 @@ rule figure_data:
         files("figure_data"),
     log:
         f"{LOGS}/{PLAN.variant}/figures/{{figure_data}}.log",
+    priority: priority
     resources:
         mem_mb=MEMORY,
     params:

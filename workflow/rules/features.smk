@@ -8,6 +8,7 @@ rule encoder:
         files("encoder"),
     log:
         f"{LOGS}/encoder/{{encoder}}.log",
+    priority: priority
     resources:
         mem_mb=MEMORY,
     params:
@@ -26,6 +27,7 @@ rule pictures:
         files("pictures"),
     log:
         f"{LOGS}/pictures/{{pictures}}.log",
+    priority: priority
     resources:
         mem_mb=500,
     params:
@@ -44,6 +46,7 @@ rule features:
         files("features"),
     log:
         f"{LOGS}/features/{{features}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,
@@ -64,6 +67,7 @@ rule caption_states:
         files("caption_states"),
     log:
         f"{LOGS}/caption_states/{{caption_states}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,
@@ -84,6 +88,7 @@ rule published_features:
         files("published"),
     log:
         f"{LOGS}/published_features/{{published}}.log",
+    priority: priority
     resources:
         mem_mb=MEMORY,
     params:
@@ -102,6 +107,7 @@ rule caption_vectors:
         files("vectors"),
     log:
         f"{LOGS}/caption_vectors/{{vectors}}.log",
+    priority: priority
     resources:
         mem_mb=MEMORY,
     params:
@@ -120,6 +126,7 @@ rule tape:
         files("tape") if PLAN.resources.keep_tapes else temp(files("tape")),
     log:
         f"{LOGS}/tape/{{tape}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,

@@ -8,6 +8,7 @@ rule train:
         files("run"),
     log:
         f"{LOGS}/{PLAN.variant}/train/{{run}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,
@@ -28,6 +29,7 @@ rule import_released:
         files("released"),
     log:
         f"{LOGS}/{PLAN.variant}/import_released/{{released}}.log",
+    priority: priority
     threads: threads
     resources:
         mem_mb=MEMORY,
