@@ -143,8 +143,9 @@ class ArtefactTable:
         return min(cores, {"one": 1, "preset": preset, "all": cores}[artefact.step.threads])
 
     def priority(self, artefact: Artefact) -> int:
-        """Steps on the longest way from raw files to a report that leads through an artefact: with more, its job goes first."""
-        return self._ways[artefact.folder]
+        """Which of the jobs that wait goes first, the larger number: steps on the longest way from raw files to a report that leads through
+        an artefact; before these, what takes all cores, while other jobs have taken none."""
+        return len(self.table) if artefact.step.threads == "all" else self._ways[artefact.folder]
 
     @cached_property
     def _ways(self) -> dict[Path, int]:

@@ -130,7 +130,7 @@ def threads(wildcards):
 
 
 def priority(wildcards):
-    """Of jobs that wait for a core, a job of the longest way to a report goes first."""
+    """Of jobs that wait for a core, the job with the larger number goes first."""
     return PLAN.priority(artefact(wildcards))
 
 
