@@ -31,10 +31,10 @@ from vsepp.pipeline.steps import STEPS
 PLANS = Path("results") / ".state" / "plans"
 """Folder of the written tables, each named by its digest."""
 
-_EXPECTED = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
-
 LOST = Path("results") / ".state" / "lost"
 """File that is newer than an artefact whose manifest was lost."""
+
+_EXPECTED = "the plan of a workflow, of this version of vsepp: `snakemake` writes it when it is called"
 
 
 @dataclass(frozen=True)
