@@ -92,10 +92,14 @@ class ArtefactTable:
     def behind(self, artefact: Artefact) -> Collection[Artefact]:
         """All artefacts that an artefact is made from, directly or indirectly."""
         ancestors: dict[Path, Artefact] = {}
-        for path in artefact.paths.values():
-            if (owner := self.owner(path)) and owner.folder not in ancestors:
-                ancestors |= {ancestor.folder: ancestor for ancestor in (owner, *self.behind(owner))}
+        for source in self._sources(artefact):
+            if source.folder not in ancestors:
+                ancestors |= {ancestor.folder: ancestor for ancestor in (source, *self.behind(source))}
         return ancestors.values()
+
+    def _sources(self, artefact: Artefact) -> list[Artefact]:
+        """The artefacts of the table that an artefact reads."""
+        return [owner for path in artefact.paths.values() if (owner := self.owner(path))]
 
     def needed(self, ends: Iterable[Artefact] = ()) -> list[Artefact]:
         """`ends`, by default the evaluations of all models, and all artefacts that they are made from."""
@@ -143,14 +147,16 @@ class ArtefactTable:
         return min(cores, {"one": 1, "preset": preset, "all": cores}[artefact.step.threads])
 
     def priority(self, artefact: Artefact) -> int:
-        """Which of the jobs that wait goes first, the larger number: steps on the longest way from raw files to a report that leads through
-        an artefact; before these, what takes all cores, while other jobs have taken none."""
-        return len(self.table) if artefact.step.threads == "all" else self._ways[artefact.folder]
+        """Of jobs that wait, the job with the largest number goes first: what takes all cores, before other jobs hold some of them; then
+        what lies on the longest way from raw files to a report, counted in steps."""
+        if artefact.step.threads == "all":
+            return 1 + max(self._ways.values())
+        return self._ways[artefact.folder]
 
     @cached_property
     def _ways(self) -> dict[Path, int]:
         read = {
-            artefact.folder: [owner.folder for path in artefact.paths.values() if (owner := self.owner(path))]
+            artefact.folder: [source.folder for source in self._sources(artefact)]
             for artefact in self.table.values()
         }
         before, after = dict.fromkeys(read, 0), dict.fromkeys(read, 0)

@@ -64,13 +64,12 @@ def test_what_an_artefact_is_made_from_is_made_before_it(any_plan):
 
 def test_a_run_that_another_run_starts_from_and_the_other_run_go_before_all_runs():
     mini = plan()
-    order = {name: mini.priority(run) for name, run in mini.of_kind("run").items()}
-    chains = {
-        name for name in order if name.replace("-ft/", "/") in order and name.replace("/", "-ft/") in order
-    }
-    chains |= {name for name in order if "-ft/" in name}
-    assert len(chains) == 16 and len(order) == 33
-    assert {order[name] for name in chains} == {7} and {order[name] for name in order.keys() - chains} == {6}
+    runs = mini.of_kind("run")
+    tuned = [run for run in runs.values() if "init_from" in run.paths]
+    chains = {run.name for run in tuned} | {mini.owner(run.paths["init_from"]).name for run in tuned}
+    assert len(chains) == 16 and len(runs) == 33
+    assert {mini.priority(runs[name]) for name in chains} == {7}
+    assert {mini.priority(runs[name]) for name in runs.keys() - chains} == {6}
     # Of the way scenes, corpus, store, features, tape, run, fine-tuned run, evaluation, report.
     longest = {kind for (kind, _), row in mini.table.items() if mini.priority(row) == 7}
     assert longest == {"corpus", "features", "tape", "run", "evaluation", "report"}
